@@ -157,8 +157,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         if (candidate == 0) {
             const uint32_t verbatim = verbatim_cost(work.quantized.verbatim);
             for (uint32_t order = 0; order < ORDERS; ++order) {
-                const uint32_t cost =
-                    lorenzo_cost(work.tile, memory.v, predictor_of(order), memory.sums) + verbatim;
+                const uint32_t cost = lorenzo_cost(work.tile, memory.v, predictor_of(order), memory.sums) + verbatim;
                 if (tile_thread() == 0) {
                     costs[order * MOST_SAMPLED + lot] = cost;
                 }

@@ -75,9 +75,7 @@ struct CodedTile {
 
     __device__ inline bool is_interpolated() const { return predictor == strips::INTERPOLATED; }
     // Whether so few codes are 0 that each zero has a symbol of its own: the cost is 1.5 bits a code at least.
-    __device__ inline bool is_dense(uint32_t elements) const {
-        return 2 * cost >= (3 * elements) << strips::COST_LOG2;
-    }
+    __device__ inline bool is_dense(uint32_t elements) const { return 2 * cost >= (3 * elements) << strips::COST_LOG2; }
 };
 
 // Writes the residuals under a predictor as codes. All threads of the tile call this.
@@ -124,8 +122,7 @@ __device__ inline CodedTile code_tile(TileWork &work, const ChunkChoice &choice,
 #if !LOGARITHM
     if (choice.scheme != 0 && coded.cost > 0 && (work.quantized.meta & META_EMPTY) == 0) {
         uint32_t verbatim;
-        const uint32_t cost =
-            work.interpolate(plans, plan_of(plans, geometry, work.tile, choice.scheme), verbatim);
+        const uint32_t cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, choice.scheme), verbatim);
         if (cost < coded.cost) {
             coded = {cost, strips::INTERPOLATED, verbatim, false};
         } else if (!SEPARATE_CODES) {

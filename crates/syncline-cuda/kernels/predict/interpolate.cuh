@@ -121,8 +121,7 @@ __device__ inline uint32_t code_anchors(const Step &step, const Plans &plans, co
         const uint32_t x = i % nx, y = i % plane / nx, z = i / plane;
         uint32_t residual = 0;
         for (uint32_t set = 0; set < 8; ++set) {
-            const bool there =
-                ((set & 1) == 0 || x > 0) && ((set & 2) == 0 || y > 0) && ((set & 4) == 0 || z > 0);
+            const bool there = ((set & 1) == 0 || x > 0) && ((set & 2) == 0 || y > 0) && ((set & 4) == 0 || z > 0);
             const uint32_t back = (set & 1) + ((set & 2) != 0 ? nx : 0) + ((set & 4) != 0 ? plane : 0);
             const uint32_t value = there ? uint32_t(lattice[i - back]) : 0;
             residual += __popc(set) % 2 == 0 ? value : 0u - value;
@@ -151,8 +150,8 @@ __device__ inline uint32_t interpolate(const Step &step, const TileBox &tile, co
         missed[word] = bitmaps.foreign[word];
     }
     tile_sync();
-    uint32_t cost = code_anchors(step, plans, plan, quantized.base, quantized.any_not_coded, bitmaps, v, lattice,
-                                 values, codes);
+    uint32_t cost =
+        code_anchors(step, plans, plan, quantized.base, quantized.any_not_coded, bitmaps, v, lattice, values, codes);
     if (quantized.any_excluded) {
         const uint16_t *anchors = plans.places + plan.first_anchor;
         for (uint32_t i = tile_thread(); i < plan.anchors; i += TILE_THREADS) {

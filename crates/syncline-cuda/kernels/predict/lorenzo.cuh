@@ -55,8 +55,8 @@ __device__ inline int32_t residual_of(const TileBox &tile, const int32_t *v, uin
     if (predictor == SECOND_ORDER) {
         return int32_t(second_residual(at, position, nx, plane));
     }
-    const uint32_t inside = (position.x > 0 ? 1 : 0) | (AXES > 1 && position.y > 0 ? 2 : 0) |
-                            (AXES > 2 && position.z > 0 ? 4 : 0);
+    const uint32_t inside =
+        (position.x > 0 ? 1 : 0) | (AXES > 1 && position.y > 0 ? 2 : 0) | (AXES > 2 && position.z > 0 ? 4 : 0);
     uint32_t axes = predictor & inside;
     if (predictor != 0 && axes == 0) {
         // At the edge along all axes of the predictor: the first other axis along which it is not.

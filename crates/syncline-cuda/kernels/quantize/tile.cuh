@@ -58,8 +58,8 @@ struct TileSource {
     __device__ inline Element load(const Position &at) const { return first[at.z * plane + at.y * row + at.x]; }
 };
 
-// Calls `visit(word, element, value)` for the elements of a tile. The lanes of a warp call it for the elements of a word
-// together; past the last element of the tile, the value is 0.
+// Calls `visit(word, element, value)` for the elements of a tile. The lanes of a warp call it for the elements of a
+// word together; past the last element of the tile, the value is 0.
 template <typename Visit>
 __device__ inline void for_each_word(const TileBox &tile, const TileSource &source, Visit visit) {
     // Several loads are in flight at a time.
@@ -118,11 +118,11 @@ __device__ inline uint32_t count_bits(const uint32_t *bitmap, TileSums &sums) {
 
 // What quantizing a tile finds beside its integers and bitmaps.
 struct QuantizedTile {
-    int32_t base;        // 0 for tiles without valid elements
-    uint32_t meta;       // the fields of mask, pattern, and sign, and META_EMPTY
-    uint32_t verbatim;   // number of elements that are verbatim if the tile is not interpolated
-    bool any_excluded;   // whether there are verbatim or masked elements
-    bool any_not_coded;  // whether there are foreign or masked elements
+    int32_t base;       // 0 for tiles without valid elements
+    uint32_t meta;      // the fields of mask, pattern, and sign, and META_EMPTY
+    uint32_t verbatim;  // number of elements that are verbatim if the tile is not interpolated
+    bool any_excluded;  // whether there are verbatim or masked elements
+    bool any_not_coded; // whether there are foreign or masked elements
 };
 
 // Gives each excluded element the integer of the last valid element before it in its row, or otherwise that of the
@@ -160,9 +160,9 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, TileBitmap
         }
         // Only valid elements are read, and only others are written.
         const uint32_t word = i / WARP, here = valid_word(word) & ((1u << i % WARP) - 1);
-        const int32_t last = here != 0   ? int32_t(word * WARP + 31 - __clz(int32_t(here)))
-                             : word > 0  ? bitmaps.last[word - 1]
-                                         : -1;
+        const int32_t last = here != 0  ? int32_t(word * WARP + 31 - __clz(int32_t(here)))
+                             : word > 0 ? bitmaps.last[word - 1]
+                                        : -1;
         uint32_t row = tile.row_of(i);
         if (last >= int32_t(row * nx)) {
             q[i] = q[last];
@@ -233,7 +233,8 @@ __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &t
     for_each_word(tile, source, [&](uint32_t word, uint32_t i, Element x) {
         const bool inside = i < elements;
         int32_t value;
-        const bool outside = inside && is_outside(x, low, high), good = (quantize(step, x, value) && !outside) || !inside;
+        const bool outside = inside && is_outside(x, low, high),
+                   good = (quantize(step, x, value) && !outside) || !inside;
         if (inside) {
             q[i] = value;
         }

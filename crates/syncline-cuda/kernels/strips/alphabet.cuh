@@ -32,10 +32,10 @@ __device__ inline uint32_t symbol_of(uint32_t run, int32_t value) {
 
 // Returns the number of extra bits after the codeword of a symbol.
 __device__ inline uint32_t extra_bits_of(uint32_t symbol) {
-    return symbol < strips::LONG_RUN                                             ? symbol % SIZES + 1
-           : symbol >= strips::FIRST_LARGE && symbol < strips::ANY_VALUE         ? symbol - strips::FIRST_LARGE + SIZES + 1
-           : symbol == strips::ANY_VALUE                                         ? 32
-                                                                                 : 0;
+    return symbol < strips::LONG_RUN                                     ? symbol % SIZES + 1
+           : symbol >= strips::FIRST_LARGE && symbol < strips::ANY_VALUE ? symbol - strips::FIRST_LARGE + SIZES + 1
+           : symbol == strips::ANY_VALUE                                 ? 32
+                                                                         : 0;
 }
 
 // Returns the extra bits of a value that is not 0 whose symbol says its size: the lower bits of the magnitude, then the
@@ -55,7 +55,8 @@ __device__ inline bool is_required(uint32_t symbol) {
 // `has` says whether the codebook has a symbol. In dense tiles, every zero has a symbol of its own.
 template <typename Has, typename Put>
 __device__ inline void for_symbols(uint32_t zeros, int32_t value, bool is_dense, Has has, Put put) {
-    const uint32_t unit = is_dense ? 1 : LONGEST_RUN, of_unit = is_dense ? symbol_of_power(0) : uint32_t(strips::LONG_RUN);
+    const uint32_t unit = is_dense ? 1 : LONGEST_RUN,
+                   of_unit = is_dense ? symbol_of_power(0) : uint32_t(strips::LONG_RUN);
     for (; zeros >= unit; zeros -= unit) {
         put(of_unit, 0, 0);
     }

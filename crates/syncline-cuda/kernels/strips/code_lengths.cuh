@@ -1,9 +1,9 @@
 // The lengths of the codewords of a small alphabet, made by one block: `syncline_core::huffman::lengths`, with a limit
 // that many codes reach.
 //
-// A lane makes a whole tree, so that the trees of all floors of the limit are made side by side. A tree only records its
-// fronts, the next internal tree at the time when each was made. Depths never increase in the order in which trees are
-// made, so that the fronts say how many there are at each depth.
+// A lane makes a whole tree, so that the trees of all floors of the limit are made side by side. A tree only records
+// its fronts, the next internal tree at the time when each was made. Depths never increase in the order in which trees
+// are made, so that the fronts say how many there are at each depth.
 //
 // THREADS  threads of a block, whole warps
 // FLOORS   floors of the limit
@@ -15,7 +15,7 @@ constexpr uint32_t BLOCK_WARPS = THREADS / WARP;
 constexpr uint32_t TREES = 1 + FLOORS;
 static_assert(TREES <= WARP && strips::MAX_LENGTH < WARP / 2, "a lane a tree, and a lane a length");
 // Internal trees that there is memory for.
-constexpr uint32_t TREE_ROOM = 6144;
+constexpr uint32_t TREE_ROOM = 5120;
 
 // The symbols that occur, and trees over them.
 struct CodeBuilder {
@@ -129,8 +129,7 @@ __device__ inline void limit_tree(CodeBuilder &builder, uint32_t tree) {
     }
     // The rarest symbols have the longest codewords.
     const uint32_t through = warp_inclusive_sum(at_length), start = builder.used - through;
-    const uint32_t own =
-        at_length > 0 ? lane_id() * (builder.sums[start + at_length] - builder.sums[start]) : 0;
+    const uint32_t own = at_length > 0 ? lane_id() * (builder.sums[start + at_length] - builder.sums[start]) : 0;
     const uint32_t bits = warp_reduce_sum(own);
     if (lane_id() <= strips::MAX_LENGTH) {
         builder.at_length[tree][lane_id()] = at_length;
@@ -153,8 +152,7 @@ __device__ inline void limited_lengths(CodeBuilder &builder) {
         const uint32_t trees = min_of(at_once, TREES - first);
         if (threadIdx.x < trees) {
             const uint32_t tree = first + threadIdx.x, step = tree - 1;
-            const uint32_t floor =
-                tree == 0 ? 0 : total * (4 + step % 4) >> (strips::MAX_LENGTH + 4 - step / 4);
+            const uint32_t floor = tree == 0 ? 0 : total * (4 + step % 4) >> (strips::MAX_LENGTH + 4 - step / 4);
             make_tree(builder, tree, floor, builder.weights + threadIdx.x * nodes,
                       builder.fronts + threadIdx.x * nodes);
         }

@@ -79,7 +79,10 @@ __device__ inline uint32_t serialize(const uint8_t *lengths, uint16_t *starts, u
     for (uint32_t first = 0; first < runs; first += WARP) {
         const uint32_t run = first + lane_id();
         const uint32_t length = run < runs ? starts[run + 1] - starts[run] : 0, rest = length - LONG_RUN,
-                       size = length == 0 ? 0 : length < LONG_RUN ? 1 : rest < 0x80 ? 2 : 3;
+                       size = length == 0         ? 0
+                              : length < LONG_RUN ? 1
+                              : rest < 0x80       ? 2
+                                                  : 3;
         const uint32_t through = warp_inclusive_sum(size);
         uint8_t *own = bytes + position + through - size;
         if (size == 1) {
@@ -153,13 +156,13 @@ __device__ inline void finish_chunk(const Sample &sample, uint32_t live, const C
     }
 }
 
-// Makes the codebooks of chunks: those of classes, that of bitmaps, that of all classes together. A block makes one; the
-// last one of a chunk chooses. The grid is (TABLES, chunks). `done` counts blocks and is 0 before. `serialized` and
+// Makes the codebooks of chunks: those of classes, that of bitmaps, that of all classes together. A block makes one;
+// the last one of a chunk chooses. The grid is (TABLES, chunks). `done` counts blocks and is 0 before. `serialized` and
 // `sizes` are memory for each codebook.
 extern "C" __global__ void __launch_bounds__(THREADS)
     make_codebooks(const __grid_constant__ ChunkBatch batch, const uint32_t *counts, const uint32_t *live,
-                   uint32_t *done, CodebookSize *sizes, uint8_t *serialized, ChunkChoice *choices,
-                   uint32_t *codewords, uint8_t *codebooks) {
+                   uint32_t *done, CodebookSize *sizes, uint8_t *serialized, ChunkChoice *choices, uint32_t *codewords,
+                   uint8_t *codebooks) {
     __shared__ CodeBuilder builder;
     __shared__ uint32_t frequencies[SYMBOLS];
     __shared__ uint8_t lengths[SYMBOLS], bytes[strips::CODEBOOK_BYTES];
@@ -188,10 +191,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t total = block_sum(counted, sums_32);
     for (uint32_t symbol = threadIdx.x; symbol < SYMBOLS; symbol += THREADS) {
         const uint32_t count = count_of(symbol);
-        frequencies[symbol] = sample.is_complete()                      ? count
-                              : is_required(symbol)                     ? WEIGHT * count + 1
-                              : uint64_t(count) * RAREST >= total       ? WEIGHT * count
-                                                                        : 0;
+        frequencies[symbol] = sample.is_complete()                ? count
+                              : is_required(symbol)               ? WEIGHT * count + 1
+                              : uint64_t(count) * RAREST >= total ? WEIGHT * count
+                                                                  : 0;
     }
     if (threadIdx.x < WARP) {
         at_length[threadIdx.x] = 0;

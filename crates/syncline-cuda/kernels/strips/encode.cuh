@@ -27,7 +27,8 @@ class BitPacker {
     }
 
   public:
-    __device__ inline BitPacker(uint32_t *words, uint32_t position) : word(words + position / 32), filled(position % 32) {}
+    __device__ inline BitPacker(uint32_t *words, uint32_t position)
+        : word(words + position / 32), filled(position % 32) {}
     // Appends the lowest `count` bits, at most 32, of a number that has no others.
     __device__ inline void put(uint32_t bits, uint32_t count) {
         if (count == 0) {
@@ -49,8 +50,8 @@ class BitPacker {
     }
 };
 
-// Computes the bits of each strip, and of each lane of it. `starts` receives where strips start. All threads of the tile
-// call this.
+// Computes the bits of each strip, and of each lane of it. `starts` receives where strips start. All threads of the
+// tile call this.
 __device__ inline void measure_strips(const TileStrips &counts, const int32_t *codes, bool is_dense,
                                       const Codewords &of_codes, const Codewords &of_bitmaps, StripScratch &scratch) {
     for (uint32_t strip = tile_warp(); strip < counts.count(); strip += TILE_WARPS) {
@@ -60,7 +61,9 @@ __device__ inline void measure_strips(const TileStrips &counts, const int32_t *c
         LaneCodes(counts, scratch, codes, strip)
             .for_each_symbol(
                 is_dense && !is_bitmap, [&](uint32_t symbol) { return codewords.has(symbol); },
-                [&](uint32_t symbol, uint32_t, uint32_t extra_bits) { bits += (codewords[symbol] & 0xFF) + extra_bits; });
+                [&](uint32_t symbol, uint32_t, uint32_t extra_bits) {
+                    bits += (codewords[symbol] & 0xFF) + extra_bits;
+                });
         scratch.lane_bits[strip][lane_id()] = uint16_t(bits);
         bits = warp_reduce_sum(bits);
         if (lane_id() == 0) {

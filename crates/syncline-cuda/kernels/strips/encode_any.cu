@@ -16,9 +16,10 @@ __device__ inline void measure(TileWork &work, const CodedTile &coded, uint64_t 
     uint32_t count = 0;
     for_each_word(work.tile, work.source, [&](uint32_t word, uint32_t i, Element x) {
         if (i < work.tile.elements() && ((verbatim[word] | bitmaps.fill[word]) >> lane_id() & 1) == 0) {
-            const Element back = coded.is_interpolated()
-                                     ? memory.values[padded(i)]
-                                     : reconstruct(work.step, int32_t(uint32_t(memory.v[i]) + uint32_t(work.quantized.base)));
+            const Element back =
+                coded.is_interpolated()
+                    ? memory.values[padded(i)]
+                    : reconstruct(work.step, int32_t(uint32_t(memory.v[i]) + uint32_t(work.quantized.base)));
             sum += squared_error(work.step, x, back);
             ++count;
         }
@@ -85,7 +86,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
                    verbatim_words = coded.verbatim > 0 ? ceil_div(elements, 32) : 0;
     const uint32_t first = take_words(&outputs.taken[chunk], bit_words + verbatim_words, memory);
     for (uint32_t strip = tile_thread(); strip < counts.count(); strip += TILE_THREADS) {
-        outputs.strip_bits[uint64_t(number) * STRIPS + strip] = uint16_t(scratch.starts[strip + 1] - scratch.starts[strip]);
+        outputs.strip_bits[uint64_t(number) * STRIPS + strip] =
+            uint16_t(scratch.starts[strip + 1] - scratch.starts[strip]);
     }
     if (tile_thread() == 0) {
         if (counts.of_bitmaps() > 0) {
