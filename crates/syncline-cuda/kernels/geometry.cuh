@@ -89,10 +89,6 @@ struct Geometry : GeometryFields {
     __device__ inline uint32_t groups(uint32_t elements) const {
         return (elements + (1u << group_log2) - 1) >> group_log2;
     }
-    // Returns the groups of codes of a tile that is not constant in a chunk with token codebooks.
-    __device__ inline uint32_t token_groups(uint32_t elements) const {
-        return (elements + (1u << token_group_log2) - 1) >> token_group_log2;
-    }
     __device__ inline bool is_unclipped(const Tile &tile) const {
         return tile.nz == side[0] && tile.ny == side[1] && tile.nx == side[2];
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cudarc::driver::CudaView;
 use syncline_core::geometry::{Geometry, Tile, TileSize};
-use syncline_core::tokens;
+use syncline_core::strips::{STRIP_LEN, strips_of};
 
 use crate::device_struct::{DeviceStruct, device_struct};
 use crate::error::{CudaError, Result};
@@ -63,6 +63,9 @@ impl Divider32 {
     }
 }
 
+/// Bits of a bitmap in each of its strips: four in a code.
+pub const BITS_OF_BITMAP_STRIP: usize = 4 * STRIP_LEN;
+
 device_struct! {
     /// The tiling of one array, for kernels.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +80,7 @@ device_struct! {
         axes: u32,
         chunk_tiles: u32,
         group_log2: u32,
-        token_group_log2: u32,
+        strip_slots: u32,
         has_large_tiles: u32,
     }
 }
@@ -89,6 +92,7 @@ impl DeviceGeometry {
         let side = geometry.unclipped_extent();
         let grid: [u64; 3] = std::array::from_fn(|axis| dims[axis + 1].div_ceil(side[axis] as u64));
         let chunk_tiles = geometry.tiles_per_chunk();
+        let elements: usize = side.iter().product();
         Self {
             dims,
             strides: geometry.strides(),
@@ -100,7 +104,7 @@ impl DeviceGeometry {
             axes: geometry.axes() as u32,
             chunk_tiles,
             group_log2: group_log2.into(),
-            token_group_log2: tokens::group_len(geometry.tile_size()).ilog2(),
+            strip_slots: (strips_of(elements) + 2 * elements.div_ceil(BITS_OF_BITMAP_STRIP)) as u32,
             has_large_tiles: (geometry.tile_size() == TileSize::Large).into(),
         }
     }
@@ -123,6 +127,16 @@ impl DeviceGeometry {
     /// Returns the number of tiles of each chunk except the last.
     pub fn chunk_tiles(&self) -> u32 {
         self.chunk_tiles
+    }
+
+    /// Returns the number of elements of an unclipped tile.
+    pub fn tile_elements(&self) -> u32 {
+        self.side.iter().product()
+    }
+
+    /// Returns the most strips of a tile: those of its mask, its signs, and its codes.
+    pub fn strip_slots(&self) -> u32 {
+        self.strip_slots
     }
 
     /// Returns log2 of the number of codes in a group.

@@ -6,10 +6,7 @@ use syncline_core::container::{
 };
 use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
-use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
-use syncline_core::predict::interpolate::{INTERPOLATION, Scheme};
 use syncline_core::predict::orders::SECOND_ORDER;
-use syncline_core::tokens;
 
 use crate::container::structs as container;
 use crate::device::{self, ConstantHeader, Headers, Source, StructHeader, source};
@@ -19,11 +16,9 @@ use crate::huffman::decode::structs as decode;
 use crate::huffman::encode::structs as encode;
 use crate::lossless::structs as lossless;
 use crate::lzss::structs as lzss;
-use crate::lzss_codes::structs as lzss_codes;
 use crate::predict::structs as predict;
 use crate::quantize::structs as quantize;
-use crate::reconstruct::structs as reconstruct;
-use crate::token_codes::structs as token_codes;
+use crate::strips::structs as strips;
 
 /// Includes headers of the folder of kernels by name.
 macro_rules! headers {
@@ -47,6 +42,7 @@ const FILES: &[Source] = headers![
     "device/lookback.cuh",
     "device/radix_partition.cuh",
     "device/sync.cuh",
+    "device/tile_threads.cuh",
     "device/warp.cuh",
     "geometry.cuh",
     "huffman/codebook/canonical_code.cuh",
@@ -76,23 +72,13 @@ const FILES: &[Source] = headers![
     "lzss/encode.cuh",
     "lzss/lzss.cuh",
     "lzss/slots.cuh",
+    "predict/code_tile.cuh",
+    "predict/interpolate.cuh",
     "predict/interpolation.cuh",
-    "quantize/codes/async_staging.cuh",
-    "quantize/codes/direct_vector.cuh",
-    "quantize/codes/fill.cuh",
-    "quantize/codes/half2.cuh",
-    "quantize/codes/integers.cuh",
-    "quantize/codes/lanes.cuh",
-    "quantize/codes/schedule.cuh",
-    "quantize/codes/unit.cuh",
-    "quantize/codes/vector.cuh",
-    "quantize/interpolate.cuh",
-    "quantize/orders.cuh",
+    "predict/lorenzo.cuh",
+    "predict/plans.cuh",
     "quantize/quantize.cuh",
-    "quantize/scalar_tile.cuh",
-    "quantize/step.cuh",
-    "quantize/step_argument.cuh",
-    "quantize/summary.cuh",
+    "quantize/tile.cuh",
     "reconstruct/any.cuh",
     "reconstruct/apart.cuh",
     "reconstruct/decode.cuh",
@@ -105,10 +91,12 @@ const FILES: &[Source] = headers![
     "reconstruct/tables.cuh",
     "reconstruct/tokens.cuh",
     "reconstruct/work.cuh",
-    "token_codes/decode_group.cuh",
-    "token_codes/groups.cuh",
-    "token_codes/tables.cuh",
-    "token_codes/tokens.cuh",
+    "strips/alphabet.cuh",
+    "strips/code_lengths.cuh",
+    "strips/encode.cuh",
+    "strips/sample.cuh",
+    "strips/scratch.cuh",
+    "strips/tile_strips.cuh",
 ];
 
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
@@ -121,11 +109,9 @@ const STRUCT_HEADERS: &[StructHeader] = &[
     StructHeader { name: "huffman/encode/structs.cuh", includes: &[], structs: encode::STRUCTS },
     StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::STRUCTS },
     StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::STRUCTS },
-    StructHeader { name: "lzss_codes/structs.cuh", includes: &[], structs: lzss_codes::STRUCTS },
-    StructHeader { name: "predict/structs.cuh", includes: &[], structs: predict::STRUCTS },
     StructHeader { name: "quantize/structs.cuh", includes: &["geometry/structs.cuh"], structs: quantize::STRUCTS },
-    StructHeader { name: "reconstruct/structs.cuh", includes: &[], structs: reconstruct::STRUCTS },
-    StructHeader { name: "token_codes/structs.cuh", includes: &[], structs: token_codes::STRUCTS },
+    StructHeader { name: "predict/structs.cuh", includes: &[], structs: predict::STRUCTS },
+    StructHeader { name: "strips/structs.cuh", includes: &[], structs: strips::STRUCTS },
 ];
 
 /// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.
@@ -136,34 +122,16 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("KIND_RAW", ChunkKind::Raw as u64),
     ("KIND_QUANTIZED", ChunkKind::Quantized as u64),
     ("KIND_LZSS", ChunkKind::Lzss as u64),
-    ("KIND_LZSS_CODES", ChunkKind::LzssCodes as u64),
-    ("KIND_TOKEN_CODES", ChunkKind::TokenCodes as u64),
     ("ALIGNMENT", ALIGNMENT as u64),
     ("TRAILER_BYTES", TRAILER_LEN as u64),
     ("MAX_TILE_ELEMENTS", MAX_SMALL_TILE_ELEMENTS as u64),
     ("MAX_LARGE_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
     ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
-    ("RADIUS", RADIUS as u64),
-    ("WIDE_RADIUS", WIDE_RADIUS as u64),
-    ("NARROW_RADIUS", NARROW_RADIUS as u64),
     ("MAX_PATTERNS", MAX_PATTERNS as u64),
     ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),
     ("MAX_CODEBOOKS", MAX_CLASSES as u64),
     ("SUBSEQUENCE_BITS", SUBSEQUENCE_BITS as u64),
-    ("TOKEN_GROUP", tokens::GROUP_LEN as u64),
-    ("MODE_PLAIN", tokens::Mode::Plain as u64),
-    ("MODE_RUNS", tokens::Mode::Runs as u64),
-    ("MODE_WIDE", tokens::Mode::Wide as u64),
-    ("ALPHABET_PLAIN", tokens::Mode::Plain.alphabet() as u64),
-    ("ALPHABET_RUNS", tokens::Mode::Runs.alphabet() as u64),
-    ("ALPHABET_WIDE", tokens::Mode::Wide.alphabet() as u64),
-    ("LONGEST_RUN", tokens::LONGEST_RUN as u64),
-    ("ZERO_RUN", tokens::ZERO_RUN as u64),
-    ("REST_IS_ZERO", tokens::REST_IS_ZERO as u64),
     ("SECOND_ORDER", SECOND_ORDER as u64),
-    ("INTERPOLATION", INTERPOLATION as u64),
-    ("SCHEME_IN_PLANES", Scheme::CubicInPlanes as u64),
-    ("MOST_SCHEME", Scheme::ALL[Scheme::ALL.len() - 1] as u64),
 ];
 
 /// The headers of the product's kernels. A crate with kernels of its own extends this set
@@ -171,7 +139,10 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
 pub static HEADERS: Headers = Headers::new(
     FILES,
     STRUCT_HEADERS,
-    &[ConstantHeader { name: "format/constants.cuh", namespace: "format", constants: FORMAT_CONSTANTS }],
+    &[
+        ConstantHeader { name: "format/constants.cuh", namespace: "format", constants: FORMAT_CONSTANTS },
+        ConstantHeader { name: "strips/constants.cuh", namespace: "strips", constants: strips::CONSTANTS },
+    ],
 );
 
 #[cfg(test)]

@@ -19,13 +19,11 @@ pub mod huffman;
 pub mod kernels;
 pub mod lossless;
 pub mod lzss;
-pub mod lzss_codes;
 pub mod pipeline;
 pub mod predict;
 pub mod quantize;
-pub mod reconstruct;
+pub mod strips;
 pub mod timing;
-pub mod token_codes;
 mod workers;
 
 pub use cudarc;

@@ -1,15 +1,16 @@
 //! Compression of whole arrays in device memory, and decompression of whole streams.
 
+#[cfg(any())]
 mod batches;
 mod compress;
+#[cfg(any())]
 mod decompress;
 mod info;
-mod queued_compressor;
 
-pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor};
+pub use compress::{ChunkRecords, CompressOptions, Compressed};
+#[cfg(any())]
 pub use decompress::Decompressor;
 pub use info::StreamInfo;
-pub use queued_compressor::QueuedCompressor;
 
 use std::sync::Arc;
 

@@ -18,12 +18,10 @@ fn specializations(shared_memory: u32) -> Vec<Specialization> {
         syncline_cuda::device::specializations(),
         syncline_cuda::huffman::specializations(shared_memory),
         syncline_cuda::lzss::specializations(shared_memory),
-        syncline_cuda::lzss_codes::specializations(),
-        syncline_cuda::token_codes::specializations(),
         syncline_cuda::lossless::specializations(),
         syncline_cuda::quantize::specializations(),
+        syncline_cuda::strips::specializations(),
         syncline_cuda::container::specializations(),
-        syncline_cuda::reconstruct::specializations(shared_memory),
     ]
     .concat()
 }

@@ -2,231 +2,186 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
+use syncline_core::container::ALIGNMENT;
 
 use super::progress::Progress;
-use super::record::{Contents, TokenLists};
-use super::record_inputs::RecordInputs;
-use super::structs::{ChunkParts, DeviceStreams, LayoutOutput, LayoutSources, RecordPlan};
-use crate::device::{Device, Frame, Grid, fetch};
+use super::structs::{BitSpan, EncodedTiles, ErrorSums, RecordHeads, RecordPlaces, RecordPlan};
+use crate::device::{Device, Frame, Grid};
 use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
-use crate::huffman::encode::{Encoded, StreamPlan};
-use crate::quantize::ChunkSummary;
+use crate::strips::{CODEBOOK_ROOM, Encoded};
 
 declare_kernels! {
     /// The kernel of `kernels/container/layout.cu`.
-    pub(super) struct LayoutKernels in "container/layout.cu", by (element_bytes: u32) {
-        /// Threads of the one block that lays records out, one per chunk. Most batches have fewer chunks.
-        const THREADS: u32 = 256;
-        with PLAN_WORDS = size_of::<StreamPlan>() / size_of::<u32>();
-        with PLAN_GROUPS = offset_of!(StreamPlan, groups) / size_of::<u32>();
-        with PLAN_CODEBOOKS = offset_of!(StreamPlan, codebooks) / size_of::<u32>();
-        with PLAN_BYTES = offset_of!(StreamPlan, stream_bytes) / size_of::<u32>();
-        with PLAN_STATUS = offset_of!(StreamPlan, status) / size_of::<u32>();
+    pub(super) struct LayoutKernels in "container/layout.cu" {
+        /// Threads of a block.
+        const THREADS: u32 = 512;
+        /// Most tiles of a chunk: it has at most 2^22 elements, and an unclipped tile at least 512.
+        const MAX_TILES: u32 = 1 << 13;
+        with MAX_STRIPS = 6 * MAX_TILES;
         fn container_layout(
-            geometry: DeviceGeometry, batch: ChunkBatch, sources: LayoutSources, output: LayoutOutput,
-            parts: Out<ChunkParts>, plans: Out<RecordPlan>,
+            geometry: DeviceGeometry, batch: ChunkBatch, encoded: EncodedTiles, heads: RecordHeads,
+            plans: Out<RecordPlan>, places: RecordPlaces,
         );
     }
 }
 
-/// Maximum number of blocks that write a record. More blocks finish earlier while there are few records. Records
-/// without lists take only the minimum: more blocks would compete with those that write codes.
-const MAX_BLOCKS_PER_RECORD: u32 = 8;
-const MIN_BLOCKS_PER_RECORD: u32 = 2;
-
-/// The Huffman streams of a batch, laid out. Every chunk has a narrow stream; the others exist only for chunks that
-/// need them.
-pub struct Streams<'a> {
-    /// Codes with the narrow radius, one stream per chunk, in order.
-    pub narrow: &'a mut Encoded,
-    /// Codes with the wide radius.
-    pub wide: Option<&'a mut Encoded>,
-    /// Bitmaps of masks.
-    pub masks: Option<&'a mut Encoded>,
-    /// Bitmaps of signs.
-    pub signs: Option<&'a mut Encoded>,
-    /// Number of streams of each other kind if a kernel has listed them, of which some may be empty; else 0.
-    pub listed: u32,
-    /// Counter of narrow streams that are laid out; 0 if they are not counted.
-    pub done: CUdeviceptr,
-    /// The list of narrow streams.
-    pub spans: CUdeviceptr,
-    /// Groups of a narrow stream that one block writes.
-    pub groups_of_block: u32,
-}
-
-/// Records that are laid out but not yet written.
-pub struct RecordLayout<'a> {
-    pub(super) parts: CudaViewMut<'a, ChunkParts>,
+/// The records of a batch, laid out but not yet written.
+#[derive(Debug)]
+pub struct LaidOut<'a> {
+    pub(super) batch: ChunkBatch,
     pub(super) plans: CudaViewMut<'a, RecordPlan>,
     pub(super) starts: CudaViewMut<'a, u64>,
-    /// For each narrow stream, the number of blocks that have yet to write to its record, if they are counted.
-    pub(super) unwritten: Option<CudaViewMut<'a, u32>>,
-    pub(super) spans: CUdeviceptr,
-    pub(super) first_chunk: u64,
-    pub(super) chunks: u32,
-    /// Blocks that write a record.
-    pub(super) blocks: u32,
+    heads: Heads<'a>,
+    element_bytes: u32,
 }
 
-impl RecordLayout<'_> {
-    /// Returns the address of the counts of blocks that have yet to write to each record, or 0 if they are not counted.
-    pub(crate) fn unwritten(&mut self, stream: &Arc<CudaStream>) -> CUdeviceptr {
-        self.unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(stream).0)
+/// Memory for [`RecordHeads`].
+#[derive(Debug)]
+struct Heads<'a> {
+    words: CudaViewMut<'a, u32>,
+    spans: CudaViewMut<'a, BitSpan>,
+    lengths: CudaViewMut<'a, u16>,
+    verbatim_starts: CudaViewMut<'a, u32>,
+    errors: Option<CudaViewMut<'a, ErrorSums>>,
+    stride: u32,
+}
+
+/// Returns the most words of the head of a chunk of so many tiles.
+fn head_words(geometry: &DeviceGeometry) -> u64 {
+    let tiles = u64::from(geometry.chunk_tiles()).min(geometry.tiles());
+    let strips = tiles * u64::from(geometry.strip_slots());
+    // A bitmap of constant tiles, predictors, classes, masks, signs; widths and bases.
+    let of_tiles = 3 + (1 + 2 + 2 + 4 + 2) * tiles.div_ceil(32) + tiles.div_ceil(32) + 32 * tiles.div_ceil(32);
+    // A bit and half a descriptor for a block, and deltas, which have at most 15 bits.
+    let of_strips = 6 + CODEBOOK_ROOM as u64 / 4 + (1 + 1 + 15) * strips.div_ceil(32);
+    let paddings = 3 * ALIGNMENT as u64 / 4;
+    (of_tiles + of_strips + paddings).next_multiple_of(ALIGNMENT as u64 / 4)
+}
+
+impl<'a> LaidOut<'a> {
+    fn new(
+        frame: &mut Frame<'a>,
+        geometry: &DeviceGeometry,
+        batch: &ChunkBatch,
+        element_bytes: u32,
+        measured: bool,
+    ) -> Result<Self> {
+        let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
+        let stride = head_words(geometry) as u32;
+        let errors = match measured {
+            true => Some(frame.slice(chunks)?),
+            false => None,
+        };
+        let heads = Heads {
+            words: frame.slice(chunks * stride as usize)?,
+            spans: frame.slice(tiles + chunks)?,
+            lengths: frame.slice(tiles * geometry.strip_slots() as usize)?,
+            verbatim_starts: frame.slice(tiles)?,
+            errors,
+            stride,
+        };
+        let (plans, starts) = (frame.slice(chunks)?, frame.slice(chunks)?);
+        Ok(Self { batch: *batch, plans, starts, heads, element_bytes })
     }
 
-    /// Returns for each chunk with LZSS tokens the offset of its section of codes in the output. Waits for the stream.
-    ///
-    /// # Errors
-    /// [`CudaError::Driver`].
-    pub(crate) fn read_token_places(&self, stream: &Arc<CudaStream>) -> Result<Vec<Option<u64>>> {
-        let plans = fetch(stream, &self.plans, "reading where records are")?;
-        Ok(plans.iter().map(RecordPlan::token_place).collect())
+    /// Returns the memory as kernels take it.
+    pub(super) fn heads(&mut self, stream: &Arc<CudaStream>) -> RecordHeads {
+        let Heads { words, spans, lengths, verbatim_starts, errors, stride } = &mut self.heads;
+        RecordHeads {
+            words: words.device_ptr_mut(stream).0,
+            spans: spans.device_ptr_mut(stream).0,
+            lengths: lengths.device_ptr_mut(stream).0,
+            verbatim_starts: verbatim_starts.device_ptr_mut(stream).0,
+            errors: errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
+            stride: *stride,
+            element_bytes: self.element_bytes,
+        }
+    }
+
+    /// Returns the errors of each chunk, if they are measured.
+    pub fn errors(&self) -> Option<CudaView<'_, ErrorSums>> {
+        self.heads.errors.as_ref().map(|errors| errors.as_view())
     }
 }
 
-/// The data from which a batch of records is laid out.
-pub(crate) struct LayoutInput<'l, 'v> {
-    pub contents: &'l Contents<'v>,
-    pub record_inputs: &'l RecordInputs<'v>,
-    /// One summary per chunk.
-    pub summaries: &'l CudaView<'v, ChunkSummary>,
-    /// LZSS tokens of the codes, taken where they make a record shorter.
-    pub tokens: Option<&'l TokenLists<'v>>,
-    /// Whether any chunk has outliers or verbatim values.
-    pub any_lists: bool,
-    /// Number of the batch's first chunk in the stream's progress.
-    pub first: u64,
-    /// Size of the output in bytes.
-    pub room: u64,
+impl EncodedTiles {
+    pub(super) fn new(stream: &Arc<CudaStream>, encoded: &Encoded<'_>) -> Self {
+        let errors = encoded.errors.as_ref();
+        Self {
+            choices: encoded.choices.device_ptr(stream).0,
+            codebooks: encoded.codebooks.device_ptr(stream).0,
+            facts: encoded.facts.device_ptr(stream).0,
+            strip_bits: encoded.strip_bits.device_ptr(stream).0,
+            words: encoded.words.device_ptr(stream).0,
+            errors: errors.map_or(0, |(errors, _)| errors.device_ptr(stream).0),
+            counted: errors.map_or(0, |(_, counted)| counted.device_ptr(stream).0),
+            chunk_words: encoded.chunk_words,
+        }
+    }
 }
 
 /// Lays out records.
 #[derive(Debug)]
-pub struct RecordLayouter {
+pub(super) struct RecordLayouter {
     kernels: LayoutKernels,
-    /// Blocks that write records which the device runs concurrently.
-    blocks_at_a_time: u32,
 }
 
 impl RecordLayouter {
-    /// Loads the kernel for records of elements of 4 or 8 bytes.
-    ///
-    /// # Errors
-    /// The errors of [`Device::kernel`].
-    pub fn new(device: &Device, element_bytes: u32) -> Result<Self> {
-        let kernels = LayoutKernels::load(device, element_bytes)?;
-        Ok(Self { kernels, blocks_at_a_time: device.info().multiprocessors * 2 })
+    pub fn new(device: &Device) -> Result<Self> {
+        LayoutKernels::load(device).map(|kernels| Self { kernels })
     }
 
-    /// Places the batch's records after earlier ones, and places their streams in them.
-    ///
-    /// # Errors
-    /// [`CudaError::InvalidArgument`] if the input's sizes do not match; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`].
-    pub(crate) fn lay_out<'a>(
+    /// Places the records of a batch, which is not empty, behind those of earlier batches. `first` chunks of the stream
+    /// are in these, and `room` bytes in the output.
+    pub fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
-        input: &LayoutInput<'_, '_>,
-        streams: &mut Streams<'_>,
+        geometry: &DeviceGeometry,
+        (batch, first): (&ChunkBatch, u64),
+        encoded: &Encoded<'_>,
+        (element_bytes, room): (u32, u64),
         progress: &mut Progress,
-    ) -> Result<RecordLayout<'a>> {
-        let LayoutInput { contents, record_inputs, summaries, tokens, any_lists, first, room } = *input;
+    ) -> Result<LaidOut<'a>> {
         let stream = frame.stream().clone();
-        let chunks = contents.batch.chunks();
-        let tiles = contents.batch.tiles() as usize;
-        let summarized = summaries.len() >= chunks as usize && record_inputs.chunks() >= chunks;
-        if !summarized || contents.metas.len() < tiles || contents.bases.len() < tiles {
-            return Err(CudaError::invalid("every chunk needs a summary, and every tile a meta and a base"));
+        let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
+        let fits = encoded.choices.len() >= chunks
+            && encoded.codebooks.len() >= chunks * CODEBOOK_ROOM
+            && encoded.words.len() as u64 >= chunks as u64 * encoded.chunk_words
+            && encoded.facts.len() >= tiles
+            && encoded.strip_bits.len() >= tiles * geometry.strip_slots() as usize
+            && encoded.errors.as_ref().is_none_or(|(sums, counts)| sums.len() >= tiles && counts.len() >= tiles);
+        if !fits || progress.chunks() < first + u64::from(batch.chunks()) {
+            return Err(CudaError::invalid("a batch has more chunks or tiles than there is memory for"));
         }
-        if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
-            return Err(CudaError::invalid("the stream has too few streams or lengths for the chunks of this batch"));
-        }
-        if tokens.is_some_and(|tokens| tokens.parts.len() < chunks as usize) {
-            return Err(CudaError::invalid("every chunk needs an entry in the lists of tokens"));
-        }
-        let mut parts = frame.slice::<ChunkParts>(chunks as usize)?;
-        let mut plans = frame.slice::<RecordPlan>(chunks as usize)?;
-        let mut starts = frame.slice::<u64>(chunks as usize)?;
-        let most = if any_lists || tokens.is_some() { MAX_BLOCKS_PER_RECORD } else { MIN_BLOCKS_PER_RECORD };
-        let blocks = most.min(self.blocks_at_a_time.div_ceil(chunks.max(1))).max(MIN_BLOCKS_PER_RECORD);
-        let spans = streams.spans;
-        if chunks == 0 {
-            return Ok(RecordLayout {
-                parts,
-                plans,
-                starts,
-                unwritten: None,
-                spans,
-                first_chunk: first,
-                chunks,
-                blocks,
-            });
-        }
-        let only_narrow =
-            streams.wide.is_none() && streams.masks.is_none() && streams.signs.is_none() && tokens.is_none();
-        let counted = streams.done != 0 && only_narrow;
-        let mut unwritten = match counted {
-            true => Some(frame.slice::<u32>(streams.narrow.plans().len())?),
-            false => None,
-        };
-        let pointers = |encoded: Option<&mut Encoded>| match encoded {
-            Some(encoded) => {
-                let (plans, _) = encoded.plans().device_ptr(&stream);
-                DeviceStreams { plans, places: encoded.offsets_mut().device_ptr_mut(&stream).0 }
-            }
-            None => DeviceStreams { plans: 0, places: 0 },
-        };
-        let sources = LayoutSources {
-            summaries: summaries.device_ptr(&stream).0,
-            tiles: record_inputs.tiles().device_ptr(&stream).0,
-            narrow_streams: streams.narrow.plans().len() as u32,
-            sums_of_chunk: record_inputs.sums_per_chunk(),
-            narrow: pointers(Some(streams.narrow)),
-            wide: pointers(streams.wide.as_deref_mut()),
-            masks: pointers(streams.masks.as_deref_mut()),
-            signs: pointers(streams.signs.as_deref_mut()),
-            tokens: tokens.map_or(0, |tokens| tokens.parts.device_ptr(&stream).0),
-            other_streams: streams.listed.into(),
-        };
+        let measured = encoded.errors.is_some();
+        let mut laid_out = LaidOut::new(frame, geometry, batch, element_bytes, measured)?;
         let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
-        progress.batches += 1;
-        let checksummed = progress.checksummed();
+        let (checksummed_records, done) = (progress.checksummed(), progress.done());
         let mut lengths = progress.lengths.slice_mut(first as usize..);
-        let output = LayoutOutput {
+        let places = RecordPlaces {
             room,
             start: progress.start,
             state: progress.state.device_ptr_mut(&stream).0,
-            starts: starts.device_ptr_mut(&stream).0,
+            starts: laid_out.starts.device_ptr_mut(&stream).0,
             lengths: lengths.device_ptr_mut(&stream).0,
+            checksummed_records,
+            done,
             is_first,
-            number: progress.batches,
-            streams_done: streams.done,
-            unwritten: unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(&stream).0),
-            checksummed_records: checksummed,
-            groups_of_block: streams.groups_of_block,
-            blocks_of_record: blocks,
-            only_narrow: only_narrow.into(),
         };
-        let grid = Grid::new(1, THREADS).early(true);
-        let Contents { geometry, batch, .. } = *contents;
-        // SAFETY: the checks above prove that there are a summary, tile sums, parts, a length, a plan and a narrow
-        // stream for each chunk of the batch. The other streams are those that `BatchPlan` listed from the same
-        // summaries. Before it waits, the kernel reads only what quantizing left: `encode_layout` lets it start when
-        // all earlier kernels have ended, and other kernels when they have ended themselves. It resets each counter
-        // that it waits for to 0.
+        let (encoded, heads) = (EncodedTiles::new(&stream, encoded), laid_out.heads(&stream));
+        let grid = Grid::new(batch.chunks(), THREADS).early(true);
+        // SAFETY: `fits` shows that there is an entry for each chunk, tile, and strip, and `LaidOut::new` allocated for
+        // the most that the counts of these tiles and strips give, whatever is in the entries but for the bits of tiles,
+        // which encoding keeps within the words of their chunk. The kernel waits for the one before it.
         unsafe {
-            launch!(self.kernels.container_layout on &stream, grid; geometry, batch, sources, output, &mut parts,
-                &mut plans)
+            launch!(self.kernels.container_layout on &stream, grid; *geometry, *batch, encoded, heads,
+                &mut laid_out.plans, places)
         }?;
-        streams.narrow.set_counters_cleared();
-        Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })
+        Ok(laid_out)
     }
 }

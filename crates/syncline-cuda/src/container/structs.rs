@@ -1,7 +1,7 @@
 //! Structs that the kernels of chunk records share with their launchers.
 
 use cudarc::driver::sys::CUdeviceptr;
-use syncline_core::container::{HEADER_LEN, SECTIONS};
+use syncline_core::container::HEADER_LEN;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
@@ -10,13 +10,12 @@ pub const MAX_CHUNKS: usize = 256;
 
 /// The structs of `container/structs.cuh`, each after those that it contains.
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
-    ChunkParts::C,
-    TokenParts::C,
+    BitSpan::C,
+    ErrorSums::C,
     RecordPlan::C,
-    DeviceLists::C,
-    DeviceStreams::C,
-    LayoutSources::C,
-    LayoutOutput::C,
+    EncodedTiles::C,
+    RecordHeads::C,
+    RecordPlaces::C,
     DevicePieces::C,
     StreamHeader::C,
     QueuedEnd::C,
@@ -29,138 +28,113 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     DeviceHashing::C,
 ];
 
+/// Sections of a quantized chunk: `USED_SECTIONS` in container/record.cuh.
+pub(super) const USED_SECTIONS: usize = 4;
+
 device_struct! {
-    /// Counts and locations of a chunk's data other than its tiles.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub struct ChunkParts {
-        /// Index of the first outlier in the batch's list.
-        pub(super) first_outlier: u64,
-        /// Index of the first verbatim value in the batch's list.
-        pub(super) first_verbatim: u64,
-        pub(super) outliers: u32,
-        pub(super) verbatim: u32,
-        pub(super) radius: u32,
-        /// Index of the chunk's stream of codes among those with this radius.
-        pub(super) codes: u32,
-        /// Index of the chunk's stream of bitmaps of masks.
-        pub(super) masks: u32,
-        /// Index of the chunk's stream of bitmaps of signs.
-        pub(super) signs: u32,
+    /// The bits of a tile that has any.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct BitSpan {
+        /// Where they start among those of the chunk.
+        pub(super) bit: u32,
+        /// Where they start in the chunk's memory, in words.
+        pub(super) word: u32,
     }
 }
 
 device_struct! {
-    /// A chunk's lists and size with its codes as LZSS tokens. Filled in by the host.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub struct TokenParts {
-        /// Index of the first outlier in the batch's list of outliers of the narrow codes.
-        pub first_outlier: u64,
-        /// Number of outliers.
-        pub outliers: u32,
-        /// Bytes of the section of codes; 0 if there are no tokens.
-        pub bytes: u32,
+    /// Errors of a chunk.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ErrorSums {
+        /// Sum of squared errors in the units of `syncline_core`.
+        pub squared: u64,
+        /// Elements in it.
+        pub counted: u64,
     }
 }
 
 device_struct! {
-    /// Size and place of a record.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) struct RecordPlan {
+    /// The size of a record, and where it goes.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct RecordPlan {
         /// Offset in the output in bytes.
         pub(super) place: u64,
         pub(super) bytes: u32,
         pub(super) kind: u32,
-        /// Flags of the section of tiles.
-        pub(super) flags: u32,
-        /// Tiles that are not constant.
-        pub(super) live: u32,
-        pub(super) lengths: [u32; SECTIONS],
-        pub(super) status: u32,
-        /// The interpolation scheme of a chunk with token codebooks, else 0.
-        pub(super) scheme: u32,
+        pub(super) lengths: [u32; USED_SECTIONS],
+        /// Tiles with bits.
+        pub(super) spans: u32,
+        /// Bits of all tiles.
+        pub(super) bits: u32,
+        /// Verbatim values.
+        pub(super) verbatim: u32,
+        /// Words of the head.
+        pub(super) head_words: u32,
     }
 }
 
 device_struct! {
-    /// Lists of a batch for its records. The last three are null unless codes are LZSS tokens.
+    /// The tiles of a batch as encoding leaves them.
     #[derive(Clone, Copy)]
-    pub(super) struct DeviceLists = "Lists" {
-        pub(super) outlier_positions: CUdeviceptr as "const uint32_t *",
-        pub(super) outlier_values: CUdeviceptr as "const uint32_t *",
-        pub(super) verbatim_positions: CUdeviceptr as "const uint32_t *",
-        /// Verbatim values, each of the element's size.
-        pub(super) verbatim_values: CUdeviceptr as "const void *",
-        /// One entry per chunk.
-        pub(super) tokens: CUdeviceptr as "const TokenParts *",
-        /// Positions of the outliers of the narrow codes.
-        pub(super) narrow_positions: CUdeviceptr as "const uint32_t *",
-        pub(super) narrow_values: CUdeviceptr as "const uint32_t *",
+    pub(super) struct EncodedTiles {
+        /// One for each chunk.
+        pub(super) choices: CUdeviceptr as "const struct ChunkChoice *",
+        /// `CODEBOOK_ROOM` bytes for each chunk.
+        pub(super) codebooks: CUdeviceptr as "const uint8_t *",
+        /// One for each tile.
+        pub(super) facts: CUdeviceptr as "const struct TileFacts *",
+        /// Bits of each strip, as many entries for each tile as the geometry says.
+        pub(super) strip_bits: CUdeviceptr as "const uint16_t *",
+        /// Bits of the tiles, `chunk_words` words for each chunk. Tiles that have no room in them make the chunk longer
+        /// than its elements, so that they are not read.
+        pub(super) words: CUdeviceptr as "const uint32_t *",
+        /// Squared error of each tile, and the number of elements in it; null unless squared errors are measured.
+        pub(super) errors: CUdeviceptr as "const uint64_t *",
+        pub(super) counted: CUdeviceptr as "const uint32_t *",
+        pub(super) chunk_words: u64,
     }
 }
 
 device_struct! {
-    /// The streams of one kind: narrow codes, wide codes, masks or signs.
+    /// Memory for the parts of records that are known before their places.
     #[derive(Clone, Copy)]
-    pub(super) struct DeviceStreams = "Streams" {
-        /// Plans of the streams, `PLAN_WORDS` words each.
-        pub(super) plans: CUdeviceptr as "const uint32_t *",
-        pub(super) places: CUdeviceptr as "uint64_t *",
-    }
-}
-
-device_struct! {
-    /// The data from which the batch's records are laid out.
-    #[derive(Clone, Copy)]
-    pub(super) struct LayoutSources {
-        pub(super) summaries: CUdeviceptr as "const struct ChunkSummary *",
-        /// Partial sums over tiles, `sums_of_chunk` for each chunk.
-        pub(super) tiles: CUdeviceptr as "const struct TileSums *",
-        pub(super) narrow: DeviceStreams,
-        pub(super) wide: DeviceStreams,
-        pub(super) masks: DeviceStreams,
-        pub(super) signs: DeviceStreams,
-        /// Narrow streams in the order of the chunks, at least one for each chunk of the batch.
-        pub(super) narrow_streams: u32,
-        pub(super) sums_of_chunk: u32,
-        /// One entry per chunk; null if no codes are LZSS tokens.
-        pub(super) tokens: CUdeviceptr as "const TokenParts *",
-        /// Streams of each other kind, of which those beyond the chunks' are empty; 0 if exactly as many as the chunks
-        /// have.
-        pub(super) other_streams: u64,
+    pub(super) struct RecordHeads {
+        /// The head of each chunk: sections 0 and 1, and section 3 without codewords; each on its alignment.
+        pub(super) words: CUdeviceptr as "uint32_t *",
+        /// The tiles of each chunk that have bits, in order, then their end: an entry more for each chunk than tiles.
+        pub(super) spans: CUdeviceptr as "BitSpan *",
+        /// Bits of each strip that has any, in the room of the chunk's strips.
+        pub(super) lengths: CUdeviceptr as "uint16_t *",
+        /// Verbatim values of the chunk before each tile.
+        pub(super) verbatim_starts: CUdeviceptr as "uint32_t *",
+        /// One for each chunk; null unless squared errors are measured.
+        pub(super) errors: CUdeviceptr as "ErrorSums *",
+        /// Words of a chunk's head.
+        pub(super) stride: u32,
+        pub(super) element_bytes: u32,
     }
 }
 
 device_struct! {
     /// Destination of the records, and the state of the stream.
     #[derive(Clone, Copy)]
-    pub(super) struct LayoutOutput {
+    pub(super) struct RecordPlaces {
         /// Size of the output in bytes.
         pub(super) room: u64,
         /// Start of the stream's first record in bytes.
         pub(super) start: u64,
-        /// Three words: the start of the next record, even if there is no room for it; the status; and `number`,
-        /// written once everything is laid out.
+        /// Two words: the start of the next record, even if there is no room for it, and the status.
         pub(super) state: CUdeviceptr as "uint64_t *",
         /// Start of each record of the batch in bytes.
         pub(super) starts: CUdeviceptr as "uint64_t *",
         /// Length of each record of the batch in bytes.
         pub(super) lengths: CUdeviceptr as "uint32_t *",
-        /// Whether this is the stream's first batch.
-        pub(super) is_first: u64,
-        /// Value that signals to the kernels that write records that the records are laid out.
-        pub(super) number: u64,
-        /// Counter of narrow streams that are laid out, reset to 0 afterwards; null if not counted.
-        pub(super) streams_done: CUdeviceptr as "uint32_t *",
-        /// For each record, the number of blocks that have yet to write to it; null if not counted.
-        pub(super) unwritten: CUdeviceptr as "uint32_t *",
         /// Number of checksummed records over all batches.
         pub(super) checksummed_records: CUdeviceptr as "uint32_t *",
-        /// Groups of a block of `streams_write`.
-        pub(super) groups_of_block: u32,
-        /// Blocks of `container_write` that share a record.
-        pub(super) blocks_of_record: u32,
-        /// Whether there are no streams other than narrow ones.
-        pub(super) only_narrow: u64,
+        /// Counter of planned records, 0 before and after.
+        pub(super) done: CUdeviceptr as "uint32_t *",
+        /// Whether this is the stream's first batch.
+        pub(super) is_first: u64,
     }
 }
 

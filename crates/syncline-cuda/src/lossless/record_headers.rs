@@ -8,7 +8,6 @@ use syncline_core::huffman::IndexKind;
 
 use super::structs::RecordHeader;
 use super::tiles::Tiles;
-use crate::container::parsed::CHUNK_TOKENS;
 use crate::device::{Device, Frame, Grid};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::Result;
@@ -45,11 +44,6 @@ impl RecordHeader {
             10 => Some("its LZSS blocks do not fit its elements"),
             _ => Some("an LZSS section does not fit the token counts"),
         }
-    }
-
-    /// Returns whether the record is valid and its codes are LZSS tokens.
-    pub fn has_codes(&self) -> bool {
-        self.status == 0 && self.kind == CHUNK_TOKENS
     }
 
     /// Returns whether the record consists of planes of residuals, which this module does not decompress.

@@ -169,23 +169,22 @@ mod tests {
 
     #[test]
     fn streams_that_only_the_cpu_decompresses_are_named() {
-        let info = |element, pipeline, lzss_codes| {
+        let info = |element, pipeline| {
             let step = if pipeline == Pipeline::Lossless { 0.0 } else { 0.5 };
             let resolved = Resolved { bound: Bound::Abs(1.0), pipeline, abs_bound: 1.0, step, ..Resolved::lossless() };
             let header = Header::new(element, Shape::new(&[0]).unwrap(), IndexKind::Symbol, &resolved);
-            let header = Header { lzss_codes, token_codes: lzss_codes, ..header };
             StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&header, &[])].concat()).unwrap()
         };
         for pipeline in [Pipeline::Quantized, Pipeline::LogQuantized] {
-            info(ElementType::F64, pipeline, false).check_decompressible().unwrap();
-            info(ElementType::F32, pipeline, true).check_decompressible().unwrap();
+            info(ElementType::F64, pipeline).check_decompressible().unwrap();
+            info(ElementType::F32, pipeline).check_decompressible().unwrap();
         }
-        let no_index = info(ElementType::F32, Pipeline::Quantized, false);
+        let no_index = info(ElementType::F32, Pipeline::Quantized);
         let no_index = StreamInfo { header: Header { index: IndexKind::None, ..no_index.header }, ..no_index };
         let error = no_index.check_decompressible().unwrap_err();
         assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("without an index")), "{error}");
         for element in [ElementType::F32, ElementType::I16] {
-            let error = info(element, Pipeline::Lossless, false).check_decompressible().unwrap_err();
+            let error = info(element, Pipeline::Lossless).check_decompressible().unwrap_err();
             assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("lossless")), "{error}");
         }
     }

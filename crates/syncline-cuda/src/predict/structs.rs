@@ -5,55 +5,66 @@ use cudarc::driver::sys::CUdeviceptr;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `predict/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[PlanHead::C, PlanStage::C, FloatPair::C, DoublePair::C, Plans::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[PlanHead::C, PlanPass::C, FloatStep::C, DoubleStep::C, Plans::C];
 
 device_struct! {
     /// The parts of the arrays of [`Plans`] for tiles with some extents and one scheme.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct PlanHead {
-        /// Index of the first place, a multiple of 4.
-        pub(super) first_place: u32,
+        /// Indices in the list of places: of the places of the anchors in the tile, and of those of their codes.
+        pub(super) first_anchor: u32,
+        pub(super) first_anchor_code: u32,
         pub(super) anchors: u32,
-        pub(super) first_stage: u32,
-        pub(super) stages: u32,
         /// Extents of the lattice of anchors.
         pub(super) lattice: [u32; 3],
+        pub(super) first_pass: u32,
+        pub(super) passes: u32,
+        pub(super) is_cubic: u32,
     }
 }
 
 device_struct! {
-    /// Elements that are interpolated from those before, independently of each other.
+    /// Elements that are interpolated along one axis at one distance from their neighbors, independently of each other.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct PlanStage {
-        /// The end of the stage, counted from the first element that is not an anchor.
-        pub(super) end: u32,
-        /// Index of the first pair of neighbors of the stage's first element. First pairs of all elements are followed
-        /// by all second pairs, and so on, so that lanes read adjacent ones.
-        pub(super) first_pair: u32,
-        /// Pairs of each element. Places in `kernels/predict/interpolation.cuh` stand for neighbors that an element
-        /// has not.
-        pub(super) pairs: u32,
+    pub(crate) struct PlanPass {
+        pub(super) lines: u32,
+        /// Points of each line.
+        pub(super) points: u32,
+        /// Groups of four points of a line whose costs are computed together; the last one may be smaller.
+        pub(super) groups: u32,
+        /// Divides numbers of groups of the pass by `groups`: the upper 12 bits of the product.
+        pub(super) by_groups: u32,
+        /// Index in the list of places: of the place in the tile where each line has position 0 along the axis.
+        pub(super) first_line: u32,
+        /// Index in the list of places: of the places of the codes of the points, line by line.
+        pub(super) first_code: u32,
+        /// Index of the step of a line's first point.
+        pub(super) first_step: u32,
         pub(super) unused: u32,
     }
 }
 
 device_struct! {
-    /// Two neighbors of an element of type f32. The upper half of the first place of the element's first pair is the
-    /// place of the element itself.
+    /// A point of each line of a pass, in tiles of elements of type f32. Places are counted from where the line has
+    /// position 0.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct FloatPair {
-        pub(super) weights: [f32; 2],
-        pub(super) places: [u32; 2],
+    pub(crate) struct FloatStep {
+        pub(super) weights: [f32; 4],
+        /// Of the neighbors; those of linear schemes are the second and the third.
+        pub(super) neighbors: [u16; 4],
+        pub(super) place: u16,
+        pub(super) unused: [u16; 3],
     }
 }
 
 device_struct! {
-    /// Two neighbors of an element of type f64, as of type f32.
+    /// As [`FloatStep`], of type f64.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct DoublePair {
-        pub(super) weights: [f64; 2],
-        pub(super) places: [u32; 2],
-        pub(super) unused: [u32; 2],
+    pub(crate) struct DoubleStep {
+        pub(super) weights: [f64; 4],
+        pub(super) neighbors: [u16; 4],
+        pub(super) place: u16,
+        pub(super) unused: [u16; 3],
     }
 }
 
@@ -64,11 +75,9 @@ device_struct! {
         /// The head for tiles that are clipped along the axes of a set is entry `8 * (scheme - 1) + set`, with 1 for x,
         /// 2 for y, 4 for z.
         pub(super) heads: CUdeviceptr as "const PlanHead *",
-        /// Places of the elements in the order of their codes: first the anchors. There are more up to a multiple of 4,
-        /// which stand for no element.
+        pub(super) passes: CUdeviceptr as "const PlanPass *",
         pub(super) places: CUdeviceptr as "const uint16_t *",
-        pub(super) stages: CUdeviceptr as "const PlanStage *",
-        /// Pairs of neighbors of the element's type.
-        pub(super) pairs: CUdeviceptr as "const void *",
+        /// Steps of the elements' type.
+        pub(super) steps: CUdeviceptr as "const void *",
     }
 }

@@ -3,7 +3,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod compress;
 mod large_tiles;
 #[path = "../common/parts.rs"]
 mod parts;
