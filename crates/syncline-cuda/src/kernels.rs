@@ -78,7 +78,6 @@ const FILES: &[Source] = headers![
     "predict/lorenzo.cuh",
     "predict/plans.cuh",
     "quantize/quantize.cuh",
-    "quantize/step.cuh",
     "quantize/tile.cuh",
     "reconstruct/any.cuh",
     "reconstruct/apart.cuh",

@@ -9,9 +9,10 @@ pub use bound_scan::BoundScan;
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS};
 pub(crate) use step::STEP_WORDS;
 
+use syncline_core::container::Header;
+
 use self::structs::Step;
 use crate::device::Specialization;
-use syncline_core::container::Header;
 
 /// Returns the quantizer's constants for streams with this header, as kernels read them from device memory.
 /// `minus_zeros` says whether there may be -0.0 among the elements.

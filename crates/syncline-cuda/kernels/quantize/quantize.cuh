@@ -5,9 +5,11 @@
 // LOGARITHM      1: quantizes log2 of the magnitudes (pipeline 3)
 #pragma once
 #include "device/warp.cuh"
+#include "format/constants.cuh"
 #include "geometry.cuh"
-#include "quantize/step.cuh"
 #include "quantize/structs.cuh"
+
+using format::MAX_PATTERNS;
 
 #if ELEMENT_BYTES == 4
 typedef float Element;

@@ -5,7 +5,7 @@ use syncline_core::container::MAX_PATTERNS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `quantize/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, BoundRequest::C, ExcludedBits::C, ScanReport::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, ExcludedBits::C, ScanReport::C];
 
 device_struct! {
     /// The constants of a stream's quantizer.
@@ -39,17 +39,6 @@ device_struct! {
         /// Bit `i` is set if no other value may become pattern `i`. If there are any, all tiles take the scalar path.
         pub(super) reserved: u32,
         pub(super) patterns: [u64; MAX_PATTERNS],
-    }
-}
-
-device_struct! {
-    /// A requested bound, from which the kernel computes the quantizer's constants.
-    #[derive(Clone, Copy, Debug)]
-    pub(super) struct BoundRequest {
-        pub(super) bound: f64,
-        /// Whether the bound is relative to the range.
-        pub(super) relative: u32,
-        pub(super) element_bytes: u32,
     }
 }
 
@@ -90,8 +79,6 @@ device_struct! {
         pub(super) nan_bits: u64,
         /// 1 if one element alone is known to be the lowest, and the highest.
         pub(super) single: [u64; 2],
-        /// The quantizer's constants, if requested.
-        pub(super) step: Step,
         /// Number of the scan, written last: it tells the host that the report is complete.
         pub(super) number: u64,
     }
