@@ -1,3 +1,6 @@
-//! Prediction on the GPU: the plans of interpolation, which quantization and reconstruction share.
+//! Prediction on the GPU: the plans of interpolation, which coding and decoding share.
 
+mod plans;
 pub(crate) mod structs;
+
+pub use plans::InterpolationPlans;

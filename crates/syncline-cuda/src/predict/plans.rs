@@ -6,39 +6,33 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBi
 use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
-use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::geometry::Geometry;
 use syncline_core::predict::interpolate::{Plan, Scheme};
+use syncline_core::predict::orders::COST_GROUP;
 use syncline_core::quantize::Real;
 
-use super::structs::{DoublePair, FloatPair, PlanHead, PlanStage, Plans};
+use super::structs::{PlanHead, PlanPoint, Plans};
 use crate::error::{CudaError, DriverContext, Result};
 
-/// Maximum number of anchors of an interpolated tile, as in `kernels/reconstruct/token_codes.cu` and
-/// `kernels/reconstruct/large_tiles.cu`.
-const fn most_anchors(tile_size: TileSize) -> usize {
-    match tile_size {
-        TileSize::Small => 64,
-        TileSize::Large => 128,
-    }
-}
-
-/// Padding pairs after the last one, because a kernel loads pairs ahead, past the end of a stage.
-const PAIRS_BEHIND: usize = 64;
+/// Codes of schemes: 1 to this number.
+const SCHEMES: u8 = 8;
 
 /// The plans of all schemes and of all extents that the tiles of an array can have.
 #[derive(Debug)]
 pub struct InterpolationPlans {
     heads: CudaSlice<PlanHead>,
-    places: CudaSlice<u16>,
-    stages: CudaSlice<PlanStage>,
-    pairs: Pairs,
+    anchors: CudaSlice<u32>,
+    points: CudaSlice<PlanPoint>,
+    weights: Weights,
+    stages: CudaSlice<u32>,
+    groups: CudaSlice<u32>,
 }
 
-/// Pairs of neighbors by the type of the elements.
+/// Weights of neighbors by the type of the elements.
 #[derive(Debug)]
-enum Pairs {
-    Float(CudaSlice<FloatPair>),
-    Double(CudaSlice<DoublePair>),
+enum Weights {
+    Float(CudaSlice<f32>),
+    Double(CudaSlice<f64>),
 }
 
 impl InterpolationPlans {
@@ -52,16 +46,12 @@ impl InterpolationPlans {
         let interpolates = header.pipeline == Pipeline::Quantized;
         match header.element_type {
             ElementType::F32 => {
-                let plans = HostPlans::<f32>::new(geometry, interpolates)?;
-                let pair = |&(places, weights): &_| FloatPair { weights, places };
-                let pairs: Vec<_> = plans.pairs.iter().map(pair).collect();
-                plans.copied(stream, Pairs::Float(copied(stream, &pairs)?))
+                let plans = HostPlans::<f32>::new(geometry, interpolates);
+                plans.copied(stream, Weights::Float(copied(stream, &plans.weights)?))
             }
             ElementType::F64 => {
-                let plans = HostPlans::<f64>::new(geometry, interpolates)?;
-                let pair = |&(places, weights): &_| DoublePair { weights, places, unused: [0; 2] };
-                let pairs: Vec<_> = plans.pairs.iter().map(pair).collect();
-                plans.copied(stream, Pairs::Double(copied(stream, &pairs)?))
+                let plans = HostPlans::<f64>::new(geometry, interpolates);
+                plans.copied(stream, Weights::Double(copied(stream, &plans.weights)?))
             }
             other => Err(CudaError::invalid(format!("arrays of {other} are not interpolated"))),
         }
@@ -69,31 +59,26 @@ impl InterpolationPlans {
 
     /// Returns the bytes of device memory that the plans take.
     pub fn bytes(&self) -> usize {
-        let pairs = match &self.pairs {
-            Pairs::Float(pairs) => size_of::<FloatPair>() * pairs.len(),
-            Pairs::Double(pairs) => size_of::<DoublePair>() * pairs.len(),
+        let weights = match &self.weights {
+            Weights::Float(weights) => weights.num_bytes(),
+            Weights::Double(weights) => weights.num_bytes(),
         };
-        size_of::<PlanHead>() * self.heads.len()
-            + size_of::<u16>() * self.places.len()
-            + size_of::<PlanStage>() * self.stages.len()
-            + pairs
-    }
-
-    /// Returns whether the plans are those of elements of type f64.
-    pub(crate) fn is_double(&self) -> bool {
-        matches!(self.pairs, Pairs::Double(_))
+        let words = [&self.anchors, &self.stages, &self.groups].map(CudaSlice::num_bytes);
+        self.heads.num_bytes() + self.points.num_bytes() + weights + words.iter().sum::<usize>()
     }
 
     /// Returns the kernel's argument. It borrows nothing: `self` must be alive when the kernel runs.
     pub(crate) fn argument(&self, stream: &CudaStream) -> Plans {
         Plans {
             heads: self.heads.device_ptr(stream).0,
-            places: self.places.device_ptr(stream).0,
-            stages: self.stages.device_ptr(stream).0,
-            pairs: match &self.pairs {
-                Pairs::Float(pairs) => pairs.device_ptr(stream).0,
-                Pairs::Double(pairs) => pairs.device_ptr(stream).0,
+            anchors: self.anchors.device_ptr(stream).0,
+            points: self.points.device_ptr(stream).0,
+            weights: match &self.weights {
+                Weights::Float(weights) => weights.device_ptr(stream).0,
+                Weights::Double(weights) => weights.device_ptr(stream).0,
             },
+            stages: self.stages.device_ptr(stream).0,
+            groups: self.groups.device_ptr(stream).0,
         }
     }
 }
@@ -111,34 +96,25 @@ fn copied<T: DeviceRepr + ValidAsZeroBits>(stream: &Arc<CudaStream>, list: &[T])
 /// The plans before they are copied.
 struct HostPlans<T> {
     heads: Vec<PlanHead>,
-    places: Vec<u16>,
-    stages: Vec<PlanStage>,
-    /// Places and weights of pairs of neighbors.
-    pairs: Vec<([u32; 2], [T; 2])>,
-    /// The place that stands for a neighbor that an element has not, and the number of elements that has it.
-    missing: u32,
-    unclipped_len: u16,
-    most_anchors: usize,
-}
-
-/// Returns the place of an element in shared memory, as in `kernels/predict/interpolation.cuh`.
-fn padded(element: u32) -> u32 {
-    element + element / 32
+    anchors: Vec<u32>,
+    points: Vec<PlanPoint>,
+    weights: Vec<T>,
+    stages: Vec<u32>,
+    groups: Vec<u32>,
 }
 
 impl<T: Real> HostPlans<T> {
-    fn new(geometry: &Geometry, interpolates: bool) -> Result<Self> {
+    fn new(geometry: &Geometry, interpolates: bool) -> Self {
         let (axes, dims, side) = (geometry.axes(), geometry.dims(), geometry.unclipped_extent());
         let mut all = Self {
             heads: Vec::new(),
-            places: Vec::new(),
+            anchors: Vec::new(),
+            points: Vec::new(),
+            weights: Vec::new(),
             stages: Vec::new(),
-            pairs: Vec::new(),
-            missing: padded(geometry.unclipped_len() as u32),
-            unclipped_len: geometry.unclipped_len() as u16,
-            most_anchors: most_anchors(geometry.tile_size()),
+            groups: Vec::new(),
         };
-        for scheme in Scheme::ALL {
+        for scheme in (1..=SCHEMES).filter_map(Scheme::from_code) {
             for clipped in 0..8_usize {
                 // The extents of tiles that are clipped along these axes, with 0 along an axis if there are none.
                 let extent: [usize; 3] = std::array::from_fn(|axis| {
@@ -147,62 +123,82 @@ impl<T: Real> HostPlans<T> {
                     (if clipped >> (2 - axis) & 1 == 0 { whole } else { length % side }) as usize
                 });
                 // Along the only axis of a scheme in planes, all elements are anchors, which takes no plan.
-                let has_plan = interpolates && !extent.contains(&0) && Scheme::of(axes).contains(&scheme);
-                all.push(has_plan.then(|| Plan::new(scheme, extent, axes)).as_ref())?;
+                let has_plan = interpolates && !extent.contains(&0) && (axes > 1 || !scheme.in_planes);
+                all.push(has_plan.then(|| Plan::new(scheme, extent, axes)).as_ref(), scheme.is_cubic);
             }
         }
-        all.pairs.resize(all.pairs.len() + PAIRS_BEHIND, ([all.missing; 2], [T::nearest(0.0); 2]));
-        Ok(all)
+        all
     }
 
-    fn push(&mut self, plan: Option<&Plan<T>>) -> Result<()> {
+    fn push(&mut self, plan: Option<&Plan<T>>, is_cubic: bool) {
         let mut head = PlanHead {
-            first_place: self.places.len() as u32,
+            first_anchor: self.anchors.len() as u32,
+            first_point: self.points.len() as u32,
             first_stage: self.stages.len() as u32,
+            first_group: self.groups.len() as u32,
+            is_cubic: is_cubic.into(),
             ..PlanHead::default()
         };
         if let Some(plan) = plan {
-            if plan.anchors().len() > self.most_anchors {
-                return Err(CudaError::invalid("an interpolated tile has more anchors than the kernel has room for"));
-            }
-            (head.anchors, head.stages) = (plan.anchors().len() as u32, plan.stages().len() as u32);
+            let anchors = plan.anchors().iter().zip(plan.anchor_codes());
+            self.anchors.extend(anchors.map(|(&place, &code)| u32::from(place) | u32::from(code) << 16));
+            self.points.extend(plan.points().iter().map(|point| PlanPoint {
+                place: point.place,
+                code: point.code,
+                neighbors: point.neighbors,
+                unused: 0,
+            }));
+            self.weights.extend(plan.points().iter().flat_map(|point| point.weights));
+            self.stages.extend(stages(plan));
+            self.groups.extend(groups(plan));
+            head.anchors = plan.anchors().len() as u32;
+            head.points = plan.points().len() as u32;
+            head.stages = self.stages.len() as u32 - head.first_stage;
+            head.groups = self.groups.len() as u32 - head.first_group;
             head.lattice = plan.lattice().map(|extent| extent as u32);
-            let points: Vec<_> = plan.points().collect();
-            self.places.extend(plan.anchors());
-            self.places.extend(points.iter().map(|&(place, _)| place));
-            self.places.resize(self.places.len().next_multiple_of(4), self.unclipped_len);
-            let mut begin = 0;
-            for &end in plan.stages() {
-                let stage = &points[begin..end as usize];
-                let pairs = stage.iter().map(|(_, own)| own.len()).max().unwrap_or(0).div_ceil(2);
-                let first_pair = self.pairs.len() as u32;
-                self.stages.push(PlanStage { end, first_pair, pairs: pairs as u32, unused: 0 });
-                for pair in 0..pairs {
-                    let neighbor = |own: &[(u16, T)], number: usize| match own.get(2 * pair + number) {
-                        Some(&(place, weight)) => (padded(place.into()), weight),
-                        None => (self.missing, T::nearest(0.0)),
-                    };
-                    self.pairs.extend(stage.iter().map(|&(place, own)| {
-                        let both = [neighbor(own, 0), neighbor(own, 1)];
-                        let [first, second] = both.map(|(place, _)| place);
-                        // The first pair says what the element's own place is, too.
-                        let own_place = if pair == 0 { u32::from(place) << 16 } else { 0 };
-                        ([first | own_place, second], both.map(|(_, weight)| weight))
-                    }));
-                }
-                begin = end as usize;
-            }
         }
         self.heads.push(head);
-        Ok(())
     }
 
-    fn copied(&self, stream: &Arc<CudaStream>, pairs: Pairs) -> Result<InterpolationPlans> {
+    fn copied(&self, stream: &Arc<CudaStream>, weights: Weights) -> Result<InterpolationPlans> {
         Ok(InterpolationPlans {
             heads: copied(stream, &self.heads)?,
-            places: copied(stream, &self.places)?,
+            anchors: copied(stream, &self.anchors)?,
+            points: copied(stream, &self.points)?,
+            weights,
             stages: copied(stream, &self.stages)?,
-            pairs,
+            groups: copied(stream, &self.groups)?,
         })
     }
+}
+
+/// Returns where each stage ends: a point that depends on one of its stage begins another.
+fn stages<T: Real>(plan: &Plan<T>) -> Vec<u32> {
+    let elements = plan.anchors().len() + plan.points().len();
+    let mut stage_of = vec![0; elements];
+    let (mut ends, mut stage) = (Vec::new(), 1);
+    for (number, point) in (0..).zip(plan.points()) {
+        if point.neighbors.iter().any(|&place| stage_of[usize::from(place)] == stage) {
+            ends.push(number);
+            stage += 1;
+        }
+        stage_of[usize::from(point.place)] = stage;
+    }
+    if !plan.points().is_empty() {
+        ends.push(plan.points().len() as u32);
+    }
+    ends
+}
+
+/// Returns the groups of points whose costs are computed together: at most four in a row of a line.
+fn groups<T: Real>(plan: &Plan<T>) -> Vec<u32> {
+    let mut groups = Vec::new();
+    let mut first = 0;
+    for &length in plan.lines() {
+        let length = usize::from(length);
+        let parts = (0..length).step_by(COST_GROUP);
+        groups.extend(parts.map(|at| (first + at) as u32 | (COST_GROUP.min(length - at) as u32) << 16));
+        first += length;
+    }
+    groups
 }
