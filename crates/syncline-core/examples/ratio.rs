@@ -6,7 +6,7 @@ use syncline_core::bound::{Bound, Fill, Scan, resolve};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, Tile, TileSize, Window};
-use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::huffman::IndexKind;
 use syncline_core::mem::scatter::Scatter;
 use syncline_core::pipeline::{
     CoderOptions, DecodeScratch, Effort, ElementSource, EncodeScratch, decode_chunk, encode_chunk,

@@ -18,7 +18,7 @@ pub use record::{
 pub use sections::{SECTIONS, SectionWriter, Sections};
 pub use sparse::{SparseList, write_sparse};
 pub use table::{ChunkTable, TRAILER_LEN, outline_of_end, read_outline, table_and_trailer};
-pub use tiles::{INTERPOLATED, TileMeta, TileSection};
+pub use tiles::{INTERPOLATED, MAX_CLASSES, TileMeta, TileSection};
 
 use crate::error::{Error, Result};
 

@@ -16,7 +16,7 @@ fn scan<T: Real>(bytes: &[u8], bound: Bound, fill: Fill) -> Scan {
 }
 
 /// One tile there and back.
-fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolved, previous_base: &mut i32) -> Vec<T> {
+fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolved) -> Vec<T> {
     let patterns: Vec<u64> = resolved.patterns.iter().map(|p| p.bits).collect();
     let mut q = vec![0; x.len()];
     let mut exact = TileMask::default();
@@ -30,13 +30,12 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     }
     let excluded = exact.union(&fill.foreign).union(&fill.mask);
     let verbatim = excluded.without(&fill.mask);
-    fill_excluded(&mut q, tile.extent, &excluded, *previous_base);
+    fill_excluded(&mut q, tile.extent, &excluded);
     let base = q[0];
     let integers: Vec<i32> = q.iter().map(|q| q.wrapping_sub(base)).collect();
     let list: Vec<u8> = orders::predictors(axes).collect();
     let mut scratch = orders::Scratch::default();
     let (place, _, codes) = orders::predict(&integers, tile.extent, &list, &mut scratch);
-    *previous_base = base;
     let (sign_kind, negative) = signs(x, &excluded);
 
     let (mut back_q, mut back) = (codes.to_vec(), vec![T::nearest(0.0); x.len()]);
@@ -87,11 +86,10 @@ fn check<T: Real>(x: &[T], extents: &[u64], bound: Bound, fill: Fill) -> Result<
     let window = Window::raster(&bytes, 0, &geometry);
     let mut output = vec![0; bytes.len()];
     for mut sink in Scatter::new(&mut output, &geometry, geometry.whole(), size_of::<T>()) {
-        let mut base = 0;
         for tile in geometry.chunk(sink.chunk()) {
             let mut values = vec![T::nearest(0.0); tile.len()];
             window.gather(&tile, &mut values);
-            sink.put(&tile_round_trip(&values, &tile, geometry.axes(), &resolved, &mut base));
+            sink.put(&tile_round_trip(&values, &tile, geometry.axes(), &resolved));
         }
     }
     for (i, (&x, y)) in x.iter().zip(output.chunks_exact(size_of::<T>())).enumerate() {

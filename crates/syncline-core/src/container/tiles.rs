@@ -5,6 +5,9 @@ use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::error::{Error, Result};
 use crate::quantize::mask::MaskKind;
 
+/// Classes of the codes of tiles, if a chunk has any.
+pub const MAX_CLASSES: usize = 4;
+
 /// [`TileMeta::predictor`] of a tile that is interpolated.
 pub const INTERPOLATED: u8 = 3;
 
@@ -24,6 +27,13 @@ pub struct TileMeta {
     pub pattern: u8,
     /// Elements that are negative (log-quantized only).
     pub sign: MaskKind,
+}
+
+impl TileMeta {
+    /// Returns the number of bitmaps of the tile.
+    pub fn bitmaps(&self) -> usize {
+        [self.mask, self.sign].iter().filter(|&&kind| kind == MaskKind::Bitmap).count()
+    }
 }
 
 /// Section 0 with all its tiles.
@@ -64,6 +74,17 @@ fn unpack<'a, const BITS: usize>(
 }
 
 impl TileSection {
+    /// Returns the number of codebooks of a quantized chunk with these tiles: for the codes, or for each of their classes,
+    /// and one for bitmaps if there are any.
+    pub fn codebooks(&self) -> usize {
+        (if self.classes { MAX_CLASSES } else { 1 }) + usize::from(self.has_bitmaps())
+    }
+
+    /// Returns whether some tile has a bitmap.
+    pub fn has_bitmaps(&self) -> bool {
+        self.tiles.iter().any(|tile| tile.bitmaps() > 0)
+    }
+
     /// Appends the section to `out`, which must be aligned to 4.
     pub fn write(&self, out: &mut Vec<u8>) {
         let tiles = &self.tiles;

@@ -12,19 +12,32 @@ pub(super) use decode::decode;
 pub use reserved::reserved_patterns;
 
 use self::buffers::EncodeBuffers;
-use self::sample::{Choice, CodedTile, choose, make_codebooks};
+use self::sample::{Choice, Codebooks, CodedTile, choose, make_codebooks};
 use self::tile_coder::{TileCoder, TileMemory};
 use super::context::ElementSource;
 use super::options::CoderOptions;
 use super::scratch::EncodeScratch;
 use crate::bound::ErrorSummary;
-use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, TileSection, write_bases, write_sparse};
+use crate::container::{
+    ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
+};
 use crate::error::Result;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Tile};
 use crate::huffman::codebook::Codebook;
-use crate::huffman::{self, IndexKind};
 use crate::quantize::Real;
-use crate::strips::Encoder;
+use crate::quantize::mask::TileMask;
+use crate::strips::{Encoder, strips_of};
+
+/// Returns the number of strips of a bitmap of a tile.
+fn bitmap_strips(tile: &Tile) -> usize {
+    strips_of(TileMask::codes_of(tile.len()))
+}
+
+/// Returns the number of strips of a tile: those of its bitmaps, and of its codes.
+pub(super) fn strips_of_tile(tile: &Tile, meta: &TileMeta) -> usize {
+    let of_codes = if meta.constant { 0 } else { strips_of(tile.len()) };
+    meta.bitmaps() * bitmap_strips(tile) + of_codes
+}
 
 /// Appends the record of a quantized chunk.
 pub(super) fn encode<T: Real>(
@@ -36,16 +49,15 @@ pub(super) fn encode<T: Real>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
-    let EncodeScratch { tiles, window, quantized: buffers, huffman, .. } = scratch;
+    let EncodeScratch { tiles, window, quantized: buffers, .. } = scratch;
     let memory = TileMemory::take(&mut buffers.tiles, geometry.axes());
     let mut lengths = std::mem::take(&mut buffers.lengths);
     let mut coder = TileCoder::<T>::new(header, geometry, options, memory);
-    let choice = choose(&mut coder, geometry, source, (tiles, window), buffers)?;
-    coder.quantizer.base = 0;
-    let codebooks = make_codebooks(&mut coder, geometry, source, (tiles, window), buffers, &choice, &mut lengths)?;
-    coder.quantizer.base = 0;
+    let choice = choose(&mut coder, geometry, source, (tiles, window))?;
+    let codebooks = make_codebooks(&mut coder, geometry, source, (tiles, window), &choice, &mut lengths)?;
     buffers.clear();
-    let encoders: Vec<Encoder> = codebooks.iter().map(Encoder::new).collect();
+    let encoders: Vec<Encoder> = codebooks.of_codes.iter().map(Encoder::new).collect();
+    let of_bitmaps = Encoder::new(&codebooks.of_bitmaps);
     let mut position = 0;
     coder.for_batches(
         geometry,
@@ -53,18 +65,18 @@ pub(super) fn encode<T: Real>(
         (tiles, window),
         |_| true,
         |coder, batch| {
-            coder.quantize(batch, buffers);
+            coder.quantize(batch);
             coder.code(batch, &choice, |coder, tile| {
                 let class = if encoders.len() > 1 { choice.class(tile.cost) } else { 0 };
-                if !tile.is_constant {
-                    choice.for_strips(tile.codes, tile.cost, |strip| buffers.codes.push(strip, &encoders[class]));
-                }
+                let quantized = &coder.prepared[tile.lane].quantized;
+                quantized.for_bitmap_strips(tile.extent, |strip| buffers.codes.push(strip, &of_bitmaps));
+                tile.for_strips(|strip| buffers.codes.push(strip, &encoders[class]));
                 coder.put(&tile, class as u8, position, buffers);
                 position += tile.codes.len() as u32;
             });
         },
     )?;
-    write_sections(chunk, &choice, &codebooks, (buffers, huffman), out);
+    write_sections(chunk, &choice, &codebooks, buffers, out);
     let summary = coder.quantizer.summary;
     buffers.tiles.keep(coder.into_memory());
     buffers.lengths = lengths;
@@ -98,19 +110,13 @@ impl<T: Real> TileCoder<'_, T> {
             buffers.push_verbatim(position, x, &exact);
         }
         buffers.metas.push(meta);
-        buffers.bases.push(prepared.q[0] as u32);
+        let before = buffers.bases.last().copied().unwrap_or(0);
+        buffers.bases.push(if prepared.quantized.is_empty { before } else { prepared.q[0] as u32 });
     }
 }
 
 /// Appends the record of the tiles in the buffers.
-fn write_sections(
-    chunk: u64,
-    choice: &Choice,
-    codebooks: &[Codebook],
-    scratch: (&mut EncodeBuffers, &mut huffman::EncodeScratch),
-    out: &mut Vec<u8>,
-) {
-    let (buffers, huffman) = scratch;
+fn write_sections(chunk: u64, choice: &Choice, codebooks: &Codebooks, buffers: &mut EncodeBuffers, out: &mut Vec<u8>) {
     let record = RecordBuilder::begin(out, ChunkKind::Quantized, chunk);
     let mut sections = SectionWriter::begin(out);
     let first = choice.predictors.first().copied().unwrap_or(0);
@@ -119,32 +125,15 @@ fn write_sections(
         predictors: std::array::from_fn(|place| choice.predictors.get(place).copied().unwrap_or(first)),
         plane_bytes: 0,
         coded_planes: 0,
-        classes: codebooks.len() > 1,
+        classes: codebooks.of_codes.len() > 1,
         tiles: std::mem::take(&mut buffers.metas),
     };
     sections.section(out, |out| tile_section.write(out));
+    let of_bitmaps = tile_section.has_bitmaps().then_some(&codebooks.of_bitmaps);
     buffers.metas = tile_section.tiles;
     sections.section(out, |out| write_bases(out, &buffers.bases));
-    write_bitmaps(&buffers.masks, &mut sections, huffman, out);
-    sections.section(out, |out| buffers.codes.write(codebooks, out));
     sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
-    write_bitmaps(&buffers.signs, &mut sections, huffman, out);
+    let written: Vec<&Codebook> = codebooks.of_codes.iter().chain(of_bitmaps).collect();
+    sections.section(out, |out| buffers.codes.write(&written, out));
     record.finish(out);
-}
-
-/// Symbols of a group of bitmap bytes.
-const BITMAP_GROUP_LOG2: u8 = 6;
-
-fn write_bitmaps(
-    bitmaps: &[u8],
-    sections: &mut SectionWriter,
-    huffman: &mut huffman::EncodeScratch,
-    out: &mut Vec<u8>,
-) {
-    if bitmaps.is_empty() {
-        return sections.skip();
-    }
-    let options =
-        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::Symbol, zero_bit_symbol: Some(0) };
-    sections.section(out, |out| huffman::encode(bitmaps, &[], &options, huffman, out));
 }

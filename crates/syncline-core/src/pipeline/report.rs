@@ -1,13 +1,14 @@
 //! Descriptions of chunks that are not decoded.
 
 use super::context::Context;
+use super::lossy::strips_of_tile;
 use crate::container::{ChunkKind, Header, INTERPOLATED, Sections, SparseList, TileSection, parse_record};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Stream, Symbol};
 use crate::quantize::mask::MaskKind;
-use crate::strips::{CodeStream, MAX_CLASSES, strips_of};
+use crate::strips::CodeStream;
 
 /// Sizes and counts of one chunk, or their sums over several chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,9 +72,9 @@ impl ChunkReport {
     }
 
     fn add_codes(&mut self, section: &[u8], tiles: &TileSection, context: &Context) -> Result<()> {
-        let live = context.geometry.chunk(context.chunk).zip(&tiles.tiles).filter(|(_, meta)| !meta.constant);
-        let strips = live.map(|(tile, _)| strips_of(tile.len())).sum();
-        let stream = CodeStream::parse(section, strips, if tiles.classes { MAX_CLASSES } else { 1 }, &context.place)?;
+        let of_chunk = context.geometry.chunk(context.chunk).zip(&tiles.tiles);
+        let strips = of_chunk.map(|(tile, meta)| strips_of_tile(&tile, meta)).sum();
+        let stream = CodeStream::parse(section, strips, tiles.codebooks(), &context.place)?;
         let [codewords, codebooks, index] = stream.part_bytes();
         self.groups += strips as u64;
         self.free_groups += strips as u64 - u64::from(stream.live_strips());
@@ -128,7 +129,7 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
     let elements = geometry.chunk_elements(chunk);
     if kind == ChunkKind::Quantized {
         report.add_codes(sections.0[3], &tiles, &context)?;
-        report.verbatim = SparseList::parse(sections.0[4], header.element_type.size(), elements, place)?.len() as u64;
+        report.verbatim = SparseList::parse(sections.0[2], header.element_type.size(), elements, place)?.len() as u64;
     } else {
         for (plane, section) in sections.0[2..].iter().enumerate() {
             match (tiles.coded_planes >> plane & 1, tiles.plane_bytes) {

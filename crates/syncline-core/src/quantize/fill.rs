@@ -44,15 +44,16 @@ impl TileFill {
 
 /// Gives each excluded (masked or verbatim) element the integer of the last one before it in its row that is not
 /// excluded, else its predecessor's: the row's before it, at x = 0. Before the first element that is not excluded all
-/// get that element's integer, which becomes the base; with everything excluded, `previous_base`.
+/// get that element's integer, which becomes the base; with everything excluded, 0. Returns whether everything is.
 ///
 /// # Panics
 /// `q` has not the extents' length or is empty.
-pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask, previous_base: i32) {
+pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask) -> bool {
     let [_, ny, nx] = extent;
     let valid = TileMask::full(q.len()).without(excluded);
     let Some(base) = valid.ones().next().map(|i| q[i]) else {
-        return q.fill(previous_base);
+        q.fill(0);
+        return true;
     };
     for row in 0..q.len() / nx {
         let start = row * nx;
@@ -77,6 +78,7 @@ pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask, pre
             }
         }
     }
+    false
 }
 
 /// Writes a fill pattern over the masked elements.
@@ -118,10 +120,10 @@ mod tests {
         for i in [0, 2, 3, 4, 5, 7] {
             excluded.set(i);
         }
-        fill_excluded(&mut q, [2, 2, 2], &excluded, 77);
+        assert!(!fill_excluded(&mut q, [2, 2, 2], &excluded));
         assert_eq!(q, [1, 1, 1, 1, 1, 1, 4, 4]);
-        fill_excluded(&mut q, [2, 2, 2], &TileMask::full(8), 77);
-        assert_eq!(q, [77; 8]);
+        assert!(fill_excluded(&mut q, [2, 2, 2], &TileMask::full(8)));
+        assert_eq!(q, [0; 8]);
     }
 
     proptest! {
@@ -134,9 +136,10 @@ mod tests {
             let excluded = mask_of_words(words, len);
             let q: Vec<i32> = (100..100 + len as i32).collect();
             let mut filled = q.clone();
-            fill_excluded(&mut filled, extent, &excluded, 7);
+            let is_empty = fill_excluded(&mut filled, extent, &excluded);
             let mut expected = q.clone();
-            let base = (0..len).find(|&i| !excluded.get(i)).map_or(7, |i| q[i]);
+            let base = (0..len).find(|&i| !excluded.get(i)).map_or(0, |i| q[i]);
+            prop_assert_eq!(is_empty, excluded.count() == len);
             for i in (0..len).filter(|&i| excluded.get(i)) {
                 let (z, y, x) = (i / (ny * nx), i / nx % ny, i % nx);
                 expected[i] = match (z, y, x) {

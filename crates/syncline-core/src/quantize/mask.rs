@@ -10,6 +10,10 @@ pub struct TileMask {
 
 const WORDS: usize = MAX_TILE_ELEMENTS / 64;
 
+/// Elements whose bits form a code.
+const CODE_BITS: usize = 4;
+const CODES_OF_WORD: usize = 64 / CODE_BITS;
+
 impl Default for TileMask {
     fn default() -> Self {
         Self { words: [0; WORDS] }
@@ -82,29 +86,43 @@ impl TileMask {
         })
     }
 
-    /// Returns the number of bytes of the stored bitmap of a tile of `len` elements.
-    pub const fn stored_bytes(len: usize) -> usize {
-        len.div_ceil(512) * 64
+    /// Returns the number of codes of the bitmap of a tile of `len` elements.
+    pub const fn codes_of(len: usize) -> usize {
+        len.div_ceil(CODE_BITS)
     }
 
-    /// Appends the bitmap as stored: each bit's exclusive or with its neighbor's.
-    pub fn store(&self, extent: [usize; 3], out: &mut Vec<u8>) {
-        let transformed = self.transform(extent);
-        let bytes = Self::stored_bytes(extent.iter().product());
-        out.extend(transformed.words.iter().flat_map(|w| w.to_le_bytes()).take(bytes));
-    }
-
-    /// Reads a bitmap; the inverse of [`TileMask::store`]. Bits past the tile's elements are ignored.
+    /// Writes the bitmap as codes from -8 to 7, each of the exclusive or of four bits with their neighbors'.
     ///
     /// # Panics
-    /// `bytes` has not [`TileMask::stored_bytes`] of the tile.
-    pub fn load(bytes: &[u8], extent: [usize; 3]) -> Self {
-        assert_eq!(bytes.len(), Self::stored_bytes(extent.iter().product()));
-        let mut mask = Self::default();
-        for (word, bytes) in mask.words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
+    /// There are not [`TileMask::codes_of`] the tile.
+    pub fn to_codes(&self, extent: [usize; 3], codes: &mut [i32]) {
+        assert_eq!(codes.len(), Self::codes_of(extent.iter().product()));
+        let transformed = self.transform(extent);
+        for (codes, word) in codes.chunks_mut(CODES_OF_WORD).zip(transformed.words) {
+            for (place, code) in codes.iter_mut().enumerate() {
+                let bits = (word >> (CODE_BITS * place)) as i32 & 15;
+                *code = (bits ^ 8) - 8;
+            }
         }
-        mask.untransform(extent)
+    }
+
+    /// Returns the bitmap of codes; the inverse of [`TileMask::to_codes`]. Bits past the tile's elements are ignored.
+    /// Returns `None` if a code is not from -8 to 7.
+    ///
+    /// # Panics
+    /// There are not [`TileMask::codes_of`] the tile.
+    pub fn from_codes(codes: &[[i32; 1]], extent: [usize; 3]) -> Option<Self> {
+        assert_eq!(codes.len(), Self::codes_of(extent.iter().product()));
+        let mut mask = Self::default();
+        for (word, codes) in mask.words.iter_mut().zip(codes.chunks(CODES_OF_WORD)) {
+            for (place, &[code]) in codes.iter().enumerate() {
+                if !(-8..8).contains(&code) {
+                    return None;
+                }
+                *word |= (code as u64 & 15) << (CODE_BITS * place);
+            }
+        }
+        Some(mask.untransform(extent))
     }
 
     /// Returns the mask without the bits from `len` on.
@@ -227,9 +245,9 @@ mod tests {
         fn bitmaps_round_trip(extent in any_tile(), seed in any::<u64>(), shift in 0u32..130) {
             let len = extent.iter().product();
             let mask = mask_of(seed, len, shift);
-            let mut bytes = vec![0xAA; 3];
-            mask.store(extent, &mut bytes);
-            prop_assert_eq!(TileMask::load(&bytes[3..], extent), mask);
+            let mut codes = vec![[0xAA]; TileMask::codes_of(len)];
+            mask.to_codes(extent, codes.as_flattened_mut());
+            prop_assert_eq!(TileMask::from_codes(&codes, extent), Some(mask));
             prop_assert_eq!(mask.ones().collect::<Vec<_>>(), (0..len).filter(|&i| mask.get(i)).collect::<Vec<_>>());
         }
 
@@ -255,10 +273,11 @@ mod tests {
         }
 
         #[test]
-        fn hostile_bitmaps_load(extent in any_tile(), byte in any::<u8>()) {
+        fn hostile_bitmaps_load(extent in any_tile(), code in -10..10i32) {
             let len = extent.iter().product();
-            let mask = TileMask::load(&vec![byte; TileMask::stored_bytes(len)], extent);
-            prop_assert_eq!(mask.without(&TileMask::full(len)), TileMask::default());
+            let mask = TileMask::from_codes(&vec![[code]; TileMask::codes_of(len)], extent);
+            prop_assert_eq!(mask.is_some(), (-8..8).contains(&code));
+            prop_assert_eq!(mask.unwrap_or_default().without(&TileMask::full(len)), TileMask::default());
         }
     }
 }

@@ -8,11 +8,10 @@ use crate::bits::pack::pack_values;
 use crate::bits::reader::BitWords;
 use crate::container::{Fields, align};
 use crate::error::{Error, Result};
+use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::huffman::codebook::{Codebook, LENGTHS};
+use crate::quantize::mask::TileMask;
 use crate::simd::{self, InstructionSet, Kernel};
-
-/// Most classes of tiles, and so codebooks, in a chunk.
-pub const MAX_CLASSES: usize = 4;
 
 /// Flag: a bitmap marks the strips that contain only zeros.
 const ZERO_STRIPS: u8 = 1;
@@ -57,7 +56,7 @@ impl StreamWriter {
     }
 
     /// Appends the section: its header, the codebooks, the strips that are zeros only, the index, and the codewords.
-    pub fn write(&mut self, codebooks: &[Codebook], out: &mut Vec<u8>) {
+    pub fn write(&mut self, codebooks: &[&Codebook], out: &mut Vec<u8>) {
         let bits = self.position() as u32;
         let has_zeros = self.zeros.contains(&1);
         let start = out.len();
@@ -148,24 +147,24 @@ pub struct CodeStream<'a> {
 }
 
 impl<'a> CodeStream<'a> {
-    /// Reads the section of a chunk with `strips` strips and this number of classes; `place` names it in errors.
+    /// Reads the section of a chunk with `strips` strips and this number of codebooks; `place` names it in errors.
     ///
     /// # Errors
     /// [`Error::Truncated`] or [`Error::Corrupt`] if it is not such a section.
-    pub fn parse(section: &'a [u8], strips: usize, classes: usize, place: &'a str) -> Result<Self> {
+    pub fn parse(section: &'a [u8], strips: usize, codebooks: usize, place: &'a str) -> Result<Self> {
         let bad = |what: &str| Error::corrupt(place, format!("codes: {what}"));
         let mut fields = Fields::new(section, place);
         let (count, live_strips) = (fields.u32()?, fields.u32()?);
-        let (codebooks, flags, reserved) = (fields.u8()?, fields.u8()?, fields.u16()?);
+        let (books, flags, reserved) = (fields.u8()?, fields.u8()?, fields.u16()?);
         let (codebook_bytes, bits, index_bytes) = (fields.u32()?, fields.u32()?, fields.u32()?);
-        let header = Header { strips: count, live_strips, codebooks, flags, codebook_bytes, bits, index_bytes };
+        let header = Header { strips: count, live_strips, codebooks: books, flags, codebook_bytes, bits, index_bytes };
         if count as usize != strips {
             return Err(bad("the number of strips does not fit the tiles"));
         }
-        if usize::from(codebooks) != classes || flags & !ZERO_STRIPS != 0 || reserved != 0 {
+        if usize::from(books) != codebooks || flags & !ZERO_STRIPS != 0 || reserved != 0 {
             return Err(bad("a field is out of range"));
         }
-        let (decoders, lengths) = read_codebooks(fields.take(codebook_bytes as usize)?, codebooks, place)?;
+        let (decoders, lengths) = read_codebooks(fields.take(codebook_bytes as usize)?, books, place)?;
         fields.align(4)?;
         let mut zeros: &[u8] = &[];
         if flags & ZERO_STRIPS != 0 {
@@ -191,8 +190,7 @@ impl<'a> CodeStream<'a> {
         Ok(Self { header, decoders, lengths, ranks, starts, words, place })
     }
 
-    /// Decodes the strips of a tile, from number `strip` on, to one lane of `codes`, which holds zeros; the tile is of
-    /// class `class`.
+    /// Decodes strips, from number `strip` on, with codebook number `codebook` to one lane of `codes`, which holds zeros.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the codewords are not those of strips of these lengths.
@@ -200,8 +198,14 @@ impl<'a> CodeStream<'a> {
     /// # Panics
     /// There are no such strips.
     #[inline]
-    pub fn read<const L: usize>(&self, strip: usize, class: u8, codes: &mut [[i32; L]], lane: usize) -> Result<()> {
-        simd::run(Read { stream: self, strip, class, codes, lane }).map_err(|number| {
+    pub fn read<const L: usize>(
+        &self,
+        strip: usize,
+        codebook: usize,
+        codes: &mut [[i32; L]],
+        lane: usize,
+    ) -> Result<()> {
+        simd::run(Read { stream: self, strip, codebook, codes, lane }).map_err(|number| {
             Error::corrupt(
                 self.place,
                 format!("codes: strip {number} or that before has codewords that it cannot have"),
@@ -209,16 +213,31 @@ impl<'a> CodeStream<'a> {
         })
     }
 
+    /// Decodes the bitmap of a tile of these extents, whose strips begin with number `strip`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the codewords are not those of a bitmap.
+    ///
+    /// # Panics
+    /// There are no such strips.
+    pub fn read_bitmap(&self, strip: usize, extent: [usize; 3]) -> Result<TileMask> {
+        let mut codes = [[0]; TileMask::codes_of(MAX_TILE_ELEMENTS)];
+        let codes = &mut codes[..TileMask::codes_of(extent.iter().product())];
+        self.read(strip, self.decoders.len() - 1, codes, 0)?;
+        TileMask::from_codes(codes, extent)
+            .ok_or_else(|| Error::corrupt(self.place, "codes: a code of a bitmap is none of four bits"))
+    }
+
     /// Computes [`Self::read`]. Returns the number of a strip whose codewords are wrong, if there is one.
     #[inline(always)]
     fn read_body<const L: usize>(
         &self,
         strip: usize,
-        class: u8,
+        codebook: usize,
         codes: &mut [[i32; L]],
         lane: usize,
     ) -> std::result::Result<(), usize> {
-        let decoder = self.decoders.get(usize::from(class)).ok_or(strip)?;
+        let decoder = self.decoders.get(codebook).ok_or(strip)?;
         let mut number = strip;
         let mut rest = codes.chunks_mut(STRIP_LEN);
         while let Some(first) = rest.next() {
@@ -262,7 +281,7 @@ impl<'a> CodeStream<'a> {
 struct Read<'s, 'a, 'c, const L: usize> {
     stream: &'s CodeStream<'a>,
     strip: usize,
-    class: u8,
+    codebook: usize,
     codes: &'c mut [[i32; L]],
     lane: usize,
 }
@@ -272,7 +291,7 @@ impl<const L: usize> Kernel for Read<'_, '_, '_, L> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> Self::Output {
-        self.stream.read_body(self.strip, self.class, self.codes, self.lane)
+        self.stream.read_body(self.strip, self.codebook, self.codes, self.lane)
     }
 }
 

@@ -9,15 +9,15 @@ fn codes() -> impl Strategy<Value = Vec<i32>> {
     prop::collection::vec(code, 1..1500)
 }
 
-fn classes_of(tile: usize) -> u8 {
-    (tile * 7 % 4) as u8
+fn classes_of(tile: usize) -> usize {
+    tile * 7 % 4
 }
 
 /// Encodes tiles of `size` codes with the codebooks of a sample of them.
 fn encode(codes: &[i32], size: usize, sampled: usize, is_dense: bool) -> Vec<u8> {
     let mut counts: [Counts; 4] = Default::default();
     for (number, tile) in codes.chunks(size).enumerate().filter(|(number, _)| number % sampled == 0) {
-        let counts = &mut counts[usize::from(classes_of(number))];
+        let counts = &mut counts[classes_of(number)];
         tile.chunks(STRIP_LEN).for_each(|codes| counts.add(Strip { codes, is_dense }));
     }
     let mut scratch = LengthScratch::default();
@@ -25,11 +25,11 @@ fn encode(codes: &[i32], size: usize, sampled: usize, is_dense: bool) -> Vec<u8>
     let encoders: Vec<Encoder> = codebooks.iter().map(Encoder::new).collect();
     let mut writer = StreamWriter::default();
     for (number, tile) in codes.chunks(size).enumerate() {
-        let encoder = &encoders[usize::from(classes_of(number))];
+        let encoder = &encoders[classes_of(number)];
         tile.chunks(STRIP_LEN).for_each(|codes| writer.push(Strip { codes, is_dense }, encoder));
     }
     let mut out = Vec::new();
-    writer.write(&codebooks, &mut out);
+    writer.write(&codebooks.iter().collect::<Vec<_>>(), &mut out);
     out
 }
 
@@ -100,7 +100,7 @@ proptest! {
         let mut writer = StreamWriter::default();
         codes.chunks(STRIP_LEN).for_each(|codes| writer.push(Strip { codes, is_dense }, &encoder));
         let mut out = Vec::new();
-        writer.write(std::slice::from_ref(&code), &mut out);
+        writer.write(&[&code], &mut out);
         let stream = CodeStream::parse(&out, strips_of(codes.len()), 1, "test").unwrap();
         prop_assert_eq!(counts.bits(&encoder).div_ceil(8), stream.part_bytes()[0]);
     }

@@ -14,8 +14,6 @@ pub(in super::super) struct EncodeBuffers {
     pub(super) bases: Vec<u32>,
     pub(super) verbatim: Vec<u32>,
     pub(super) verbatim_bytes: Vec<u8>,
-    pub(super) masks: Vec<u8>,
-    pub(super) signs: Vec<u8>,
     pub(super) codes: StreamWriter,
     pub(super) lengths: LengthScratch,
     pub(super) tiles: Kept,
@@ -36,8 +34,6 @@ impl EncodeBuffers {
         self.bases.clear();
         self.verbatim.clear();
         self.verbatim_bytes.clear();
-        self.masks.clear();
-        self.signs.clear();
         self.codes.clear();
     }
 }

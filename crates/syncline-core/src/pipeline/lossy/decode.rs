@@ -4,11 +4,11 @@ mod batch;
 
 use self::batch::{Batch, BatchMemory, Interpolator, PlacedTile};
 use super::quantize_tile::Quantizer;
+use super::{bitmap_strips, strips_of_tile};
 use crate::bound::Pipeline;
 use crate::container::{Header, INTERPOLATED, Sections, SparseList, TileMeta, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
-use crate::huffman::{self, IndexKind, Stream};
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
 use crate::pipeline::scratch::DecodeScratch;
@@ -19,7 +19,7 @@ use crate::quantize::fill::restore_fill;
 use crate::quantize::log::restore_signs;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::quantize::value_range::ValueRange;
-use crate::strips::{CodeStream, MAX_CLASSES, strips_of};
+use crate::strips::CodeStream;
 
 /// Decodes the tiles that `sink` needs from the payload of a quantized chunk.
 ///
@@ -39,25 +39,25 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let (mut position, mut strip) = (0, 0);
     for (number, (tile, meta)) in chunk.tiles().enumerate() {
-        let strips = if meta.constant { 0 } else { strips_of(tile.len()) };
+        let first_of_codes = strip + meta.bitmaps() * bitmap_strips(&tile);
         if sink.needs(&tile) {
             let base = chunk.bases[number] as i32;
             let interpolated = meta.predictor == INTERPOLATED;
             if !batch.has_room(&tile, interpolated) {
                 chunk.finish(&mut batch, sink)?;
             }
-            let placed = PlacedTile { tile, number, position };
+            let placed = PlacedTile { tile, number, position, strip };
             if interpolated {
                 let lane = batch.add_interpolated(placed, base);
                 let (codes, lane) = lane.ok_or_else(|| context.corrupt("a tile is interpolated without a scheme"))?;
-                chunk.codes.read(strip, meta.class, codes, lane)?;
+                chunk.codes.read(first_of_codes, usize::from(meta.class), codes, lane)?;
             } else {
                 let q = &mut q[..tile.len()];
                 if meta.constant {
                     q.fill(base);
                 } else {
                     q.fill(0);
-                    chunk.codes.read(strip, meta.class, q.as_chunks_mut::<1>().0, 0)?;
+                    chunk.codes.read(first_of_codes, usize::from(meta.class), q.as_chunks_mut::<1>().0, 0)?;
                     orders::restore(q, tile.extent, chunk.predictors[usize::from(meta.predictor)], base);
                 }
                 let x = batch.add(placed);
@@ -65,7 +65,8 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
                     Quantizer::Linear(linear) => linear.dequantize(q, x),
                     Quantizer::Logarithm(logarithm) => {
                         logarithm.dequantize(q, x);
-                        restore_signs(x, meta.sign, &chunk.negatives.of(number, meta.sign, &tile));
+                        let before = if meta.mask == MaskKind::Bitmap { bitmap_strips(&tile) } else { 0 };
+                        restore_signs(x, meta.sign, &chunk.bitmap(meta.sign, strip + before, &tile)?);
                     }
                 }
             }
@@ -74,7 +75,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             }
         }
         position += tile.len() as u32;
-        strip += strips;
+        strip += strips_of_tile(&tile, meta);
     }
     chunk.finish(&mut batch, sink)?;
     scratch.batch.keep(batch.into_memory());
@@ -88,17 +89,15 @@ struct Chunk<'a, T> {
     predictors: [u8; 3],
     metas: Vec<TileMeta>,
     bases: Vec<u32>,
-    masks: Bitmaps,
     codes: CodeStream<'a>,
     verbatim: SparseList<'a>,
-    negatives: Bitmaps,
     range: Option<ValueRange<T>>,
 }
 
 impl<'a, T: Real> Chunk<'a, T> {
     fn parse(context: &'a Context<'a>, payload: &'a [u8]) -> Result<Self> {
         let (header, place) = (context.header, context.place.as_str());
-        let [tiles, bases, masks, codes, verbatim, negatives, rest @ ..] = Sections::parse(payload, place)?.0;
+        let [tiles, bases, verbatim, codes, rest @ ..] = Sections::parse(payload, place)?.0;
         if rest.iter().any(|section| !section.is_empty()) {
             return Err(context.corrupt("it has more sections than a quantized chunk"));
         }
@@ -106,16 +105,15 @@ impl<'a, T: Real> Chunk<'a, T> {
         let scheme = read_scheme(&section, header, context)?;
         let elements = context.geometry.chunk_elements(context.chunk);
         let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
+        let codebooks = section.codebooks();
         let metas = section.tiles;
         let bases = read_bases(bases, metas.len(), place)?;
-        let tiles = || context.geometry.chunk(context.chunk).zip(&metas);
-        let masks = Bitmaps::read(masks, tiles().map(|(tile, meta)| (tile, meta.mask)), context)?;
-        let negatives = Bitmaps::read(negatives, tiles().map(|(tile, meta)| (tile, meta.sign)), context)?;
-        let strips = tiles().filter(|(_, meta)| !meta.constant).map(|(tile, _)| strips_of(tile.len())).sum();
-        let codes = CodeStream::parse(codes, strips, if section.classes { MAX_CLASSES } else { 1 }, place)?;
+        let tiles = context.geometry.chunk(context.chunk).zip(&metas);
+        let strips = tiles.map(|(tile, meta)| strips_of_tile(&tile, meta)).sum();
+        let codes = CodeStream::parse(codes, strips, codebooks, place)?;
         let range = header.range.map(ValueRange::<T>::new);
         let predictors = section.predictors;
-        Ok(Self { context, scheme, predictors, metas, bases, masks, codes, verbatim, negatives, range })
+        Ok(Self { context, scheme, predictors, metas, bases, codes, verbatim, range })
     }
 
     fn tiles(&self) -> impl Iterator<Item = (Tile, &TileMeta)> {
@@ -133,15 +131,24 @@ impl<'a, T: Real> Chunk<'a, T> {
         }
     }
 
+    /// Returns the bitmap of this kind of a tile. Its strips, if it has any, begin with number `strip`.
+    fn bitmap(&self, kind: MaskKind, strip: usize, tile: &Tile) -> Result<TileMask> {
+        match kind {
+            MaskKind::Nothing => Ok(TileMask::default()),
+            MaskKind::All => Ok(TileMask::full(tile.len())),
+            MaskKind::Bitmap => self.codes.read_bitmap(strip, tile.extent),
+        }
+    }
+
     /// Gives the sink the tiles of a batch.
     fn finish<K: Tiles + ?Sized>(&self, batch: &mut Batch<T>, sink: &mut K) -> Result<()> {
-        batch.finish(|PlacedTile { tile, number, position }, x| {
+        batch.finish(|PlacedTile { tile, number, position, strip }, x| {
             let meta = &self.metas[*number];
             if let Some(range) = &self.range {
                 range.clamp(x);
             }
             if meta.mask != MaskKind::Nothing {
-                let mask = self.masks.of(*number, meta.mask, tile);
+                let mask = self.bitmap(meta.mask, *strip, tile)?;
                 restore_fill(x, &mask, self.context.header.patterns[usize::from(meta.pattern)]);
             }
             restore_verbatim(x, *position, &self.verbatim);
@@ -165,58 +172,12 @@ fn restore_verbatim<T: Real>(x: &mut [T], position: u32, verbatim: &SparseList) 
 
 /// Returns the interpolation scheme of a chunk, after checking that its predictors and those of its tiles are valid.
 fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Result<Option<Scheme>> {
-    let scheme = Scheme::from_code(section.scheme);
+    let scheme = Scheme::from_code(section.scheme, context.geometry.axes());
     let interpolates = section.tiles.iter().any(|tile| tile.predictor == INTERPOLATED);
     let is_known = section.scheme == 0 || (scheme.is_some() && header.pipeline == Pipeline::Quantized);
     let is_listed = section.predictors.iter().all(|&predictor| predictor <= orders::SECOND_ORDER);
     match is_known && is_listed && (scheme.is_some() || !interpolates) {
         true => Ok(scheme),
         false => Err(context.corrupt("unknown predictor or interpolation scheme")),
-    }
-}
-
-/// The bitmaps of a chunk's tiles (masks or signs).
-struct Bitmaps {
-    bytes: Vec<u8>,
-    /// Start of the bitmap of each tile that has one.
-    starts: Vec<u32>,
-}
-
-impl Bitmaps {
-    fn read(section: &[u8], kinds: impl Iterator<Item = (Tile, MaskKind)>, context: &Context) -> Result<Self> {
-        let mut length = 0;
-        let starts: Vec<u32> = kinds
-            .map(|(tile, kind)| {
-                let start = length;
-                if kind == MaskKind::Bitmap {
-                    length += TileMask::stored_bytes(tile.len());
-                }
-                start as u32
-            })
-            .collect();
-        if length == 0 {
-            return match section.is_empty() {
-                true => Ok(Self { bytes: Vec::new(), starts: Vec::new() }),
-                false => Err(context.corrupt("bitmaps that no tile has")),
-            };
-        }
-        let stream = Stream::<u8>::parse(section, &context.place)?;
-        if stream.symbols() != length || stream.index_kind() != IndexKind::Symbol || stream.needs_classes() {
-            return Err(context.corrupt("its bitmaps do not fit its tiles"));
-        }
-        let mut bytes = vec![0; length];
-        stream.decoder(huffman::Decoder::Indexed, &[])?.decode(&mut bytes, 1)?;
-        Ok(Self { bytes, starts })
-    }
-
-    fn of(&self, number: usize, kind: MaskKind, tile: &Tile) -> TileMask {
-        match kind {
-            MaskKind::Nothing => TileMask::default(),
-            MaskKind::All => TileMask::full(tile.len()),
-            MaskKind::Bitmap => {
-                let start = self.starts[number] as usize;
-                TileMask::load(&self.bytes[start..start + TileMask::stored_bytes(tile.len())], tile.extent)
-            }
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! Quantizes a tile to integers. Some elements are masked or stored verbatim instead.
 
-use super::buffers::EncodeBuffers;
 use super::reserved::reserved_patterns;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{Header, TileMeta};
@@ -36,8 +35,6 @@ pub(super) struct TileQuantizer<'a, T: Real> {
     range: Option<ValueRange<T>>,
     /// Whether the bound needs the errors of tiles.
     pub(super) measures: bool,
-    /// The base of the tile before.
-    pub(super) base: i32,
     /// The errors of the tiles so far.
     pub(super) summary: ErrorSummary,
 }
@@ -45,8 +42,14 @@ pub(super) struct TileQuantizer<'a, T: Real> {
 /// Properties of a tile other than its integers.
 #[derive(Debug, Default)]
 pub(super) struct QuantizedTile {
-    /// The mask and the signs.
+    /// Kinds of the mask and the signs.
     pub(super) meta: TileMeta,
+    /// Elements that hold the fill pattern of the tile.
+    pub(super) mask: TileMask,
+    /// Elements that are negative, if signs are on their own.
+    pub(super) negative: TileMask,
+    /// Whether no element is quantized.
+    pub(super) is_empty: bool,
     /// Elements that must be verbatim.
     pub(super) exact: TileMask,
     /// Elements that are verbatim or masked.
@@ -71,15 +74,15 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
             quantizer: Quantizer::new(header),
             range: header.range.map(ValueRange::new),
             measures: matches!(header.bound, Bound::Psnr(_)),
-            base: 0,
             summary: ErrorSummary::default(),
         }
     }
 
-    /// Quantizes the elements `x` of a tile to `q`, and appends the bitmaps of the tile to `buffers`.
+    /// Quantizes the elements `x` of a tile to `q`.
     #[inline]
-    pub(super) fn quantize(&self, tile: &Tile, x: &[T], q: &mut [i32], buffers: &mut EncodeBuffers) -> QuantizedTile {
+    pub(super) fn quantize(&self, tile: &Tile, x: &[T], q: &mut [i32]) -> QuantizedTile {
         let mut meta = TileMeta::default();
+        let (mut mask, mut negative) = (TileMask::default(), TileMask::default());
         let mut exact = TileMask::default();
         let mut any_exact = match &self.quantizer {
             Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
@@ -102,24 +105,16 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
                 meta.pattern = fill.pattern;
                 excluded = exact.union(&fill.mask).union(&fill.foreign);
                 any_exact = true;
-                if fill.kind == MaskKind::Bitmap {
-                    fill.mask.store(tile.extent, &mut buffers.masks);
-                }
+                mask = fill.mask;
                 exact = excluded.without(&fill.mask);
                 foreign = foreign.without(&fill.mask).union(&fill.foreign);
             }
         }
         if let Quantizer::Logarithm(_) = &self.quantizer {
-            let (kind, negative) = signs(x, &excluded);
-            meta.sign = kind;
-            if kind == MaskKind::Bitmap {
-                negative.store(tile.extent, &mut buffers.signs);
-            }
+            (meta.sign, negative) = signs(x, &excluded);
         }
-        if any_exact {
-            fill_excluded(q, tile.extent, &excluded, self.base);
-        }
-        QuantizedTile { meta, exact, excluded, foreign }
+        let is_empty = any_exact && fill_excluded(q, tile.extent, &excluded);
+        QuantizedTile { meta, mask, negative, is_empty, exact, excluded, foreign }
     }
 
     /// Returns the elements that are reconstructed as a reserved pattern.

@@ -1,17 +1,18 @@
 //! What a sample of a chunk's tiles decides: predictors, the interpolation scheme, classes, and codebooks.
 
-use super::EncodeBuffers;
+use super::quantize_tile::QuantizedTile;
 use super::tile_coder::TileCoder;
-use crate::container::INTERPOLATED;
+use crate::container::{INTERPOLATED, MAX_CLASSES};
 use crate::error::Result;
-use crate::geometry::{Geometry, Tile};
+use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::codebook::Codebook;
 use crate::huffman::lengths::LengthScratch;
 use crate::pipeline::ElementSource;
 use crate::predict::interpolate::Scheme;
 use crate::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS, predictors};
 use crate::quantize::Real;
-use crate::strips::{Counts, Encoder, MAX_CLASSES, STRIP_LEN, Strip, build};
+use crate::quantize::mask::{MaskKind, TileMask};
+use crate::strips::{Counts, Encoder, STRIP_LEN, Strip, build};
 
 /// Predictors, scheme, and classes are chosen by one of so many consecutive tiles, but by at least [`FEWEST_CHOOSING`].
 const CHOOSING_STEP: usize = 64;
@@ -47,20 +48,12 @@ pub(super) struct Choice {
     pub(super) scheme: Option<Scheme>,
     /// The smallest costs of the second class and those after it, in bits.
     thresholds: [u32; MAX_CLASSES - 1],
-    /// Whether most codes of tiles of a class are not 0.
-    is_dense: [bool; MAX_CLASSES],
 }
 
 impl Choice {
     /// Returns the class of a tile of this cost.
     pub(super) fn class(&self, cost: u32) -> usize {
         self.thresholds.iter().filter(|&&threshold| cost >> COST_LOG2 >= threshold).count()
-    }
-
-    /// Calls `put` with each strip of a tile of this cost.
-    pub(super) fn for_strips<'c>(&self, codes: &'c [i32], cost: u32, mut put: impl FnMut(Strip<'c>)) {
-        let is_dense = self.is_dense[self.class(cost)];
-        codes.chunks(STRIP_LEN).for_each(|codes| put(Strip { codes, is_dense }));
     }
 }
 
@@ -70,7 +63,6 @@ pub(super) fn choose<T: Real>(
     geometry: &Geometry,
     source: &dyn ElementSource,
     (tiles, bytes): (&[Tile], &mut Vec<u8>),
-    buffers: &mut EncodeBuffers,
 ) -> Result<Choice> {
     let first = tiles.first().map_or(0, |tile| tile.number);
     let is_choosing =
@@ -79,7 +71,7 @@ pub(super) fn choose<T: Real>(
     let candidates = if coder.interpolation.is_some() { candidates } else { &[] };
     let mut sampled: Vec<SampledTile> = Vec::new();
     coder.for_batches(geometry, source, (tiles, bytes), is_choosing, |coder, batch| {
-        coder.quantize(batch, buffers);
+        coder.quantize(batch);
         let start = sampled.len();
         for (lane, tile) in batch.iter().enumerate() {
             let lorenzo = coder.lorenzo_costs(lane, tile);
@@ -108,7 +100,6 @@ pub(super) fn choose<T: Real>(
         predictors: list,
         scheme: best.map(|(.., scheme)| scheme),
         thresholds: [quartile(1), quartile(2), quartile(3)],
-        is_dense: [false; MAX_CLASSES],
     })
 }
 
@@ -144,33 +135,40 @@ fn list_predictors(sampled: &[SampledTile], axes: usize) -> Vec<u8> {
     list
 }
 
-/// Makes the codebooks of a chunk, one or one for each class, from the codes of a sample.
+/// The codebooks of a chunk.
+#[derive(Clone, Debug)]
+pub(super) struct Codebooks {
+    /// That of the codes, or those of their classes.
+    pub(super) of_codes: Vec<Codebook>,
+    /// That of the bitmaps.
+    pub(super) of_bitmaps: Codebook,
+}
+
+/// Makes the codebooks of a chunk from the codes of a sample.
 pub(super) fn make_codebooks<T: Real>(
     coder: &mut TileCoder<T>,
     geometry: &Geometry,
     source: &dyn ElementSource,
     (tiles, bytes): (&[Tile], &mut Vec<u8>),
-    buffers: &mut EncodeBuffers,
     choice: &Choice,
     scratch: &mut LengthScratch,
-) -> Result<Vec<Codebook>> {
+) -> Result<Codebooks> {
     let first = tiles.first().map_or(0, |tile| tile.number);
     let is_counted = |tile: &Tile| {
         let number = (tile.number - first) as usize;
         is_complete(tiles.len()) || is_sampled(number, tiles.len(), COUNTED_STEP, FEWEST_COUNTED)
     };
     let mut counts: [Counts; MAX_CLASSES] = Default::default();
+    let mut of_bitmaps = Counts::default();
     let (mut sampled, mut live) = (0u64, 0u64);
     coder.for_batches(geometry, source, (tiles, bytes), is_counted, |coder, batch| {
-        coder.quantize(batch, buffers);
-        coder.code(batch, choice, |_, tile| {
+        coder.quantize(batch);
+        coder.code(batch, choice, |coder, tile| {
             sampled += 1;
-            if tile.is_constant {
-                return;
-            }
-            live += 1;
+            live += u64::from(!tile.is_constant);
+            coder.prepared[tile.lane].quantized.for_bitmap_strips(tile.extent, |strip| of_bitmaps.add(strip));
             let counts = &mut counts[choice.class(tile.cost)];
-            choice.for_strips(tile.codes, tile.cost, |strip| counts.add(strip));
+            tile.for_strips(|strip| counts.add(strip));
         });
     })?;
     let is_sample = !is_complete(tiles.len());
@@ -187,14 +185,15 @@ pub(super) fn make_codebooks<T: Real>(
     let bits_of_one = of_chunk(all.bits(&Encoder::new(&one[0]))) + of_books(&one);
     let bits_of_four = counts.iter().zip(&four).map(|(counts, book)| counts.bits(&Encoder::new(book))).sum::<u64>();
     let bits_of_four = of_chunk(bits_of_four + 2 * live) + of_books(&four);
-    Ok(if bits_of_four < bits_of_one { four } else { one })
+    let of_codes = if bits_of_four < bits_of_one { four } else { one };
+    Ok(Codebooks { of_codes, of_bitmaps: build(&of_bitmaps, is_sample, scratch) })
 }
 
 impl<T: Real> TileCoder<'_, T> {
     /// Codes tiles that are quantized with the cheaper of Lorenzo prediction and the scheme. Calls `put` with the lane
     /// and the result of each.
     pub(super) fn code(&mut self, tiles: &[Tile], choice: &Choice, mut put: impl FnMut(&mut Self, CodedTile<'_>)) {
-        let count = tiles[0].len();
+        let (extent, count) = (tiles[0].extent, tiles[0].len());
         self.predict(tiles, &choice.predictors);
         let outcomes = choice.scheme.map(|scheme| self.interpolate(scheme, tiles));
         let mut codes = std::mem::take(&mut self.coded);
@@ -209,6 +208,7 @@ impl<T: Real> TileCoder<'_, T> {
                     codes.iter_mut().zip(of_lane).for_each(|(out, code)| *out = code);
                     CodedTile {
                         lane,
+                        extent,
                         codes: &codes,
                         cost: outcome.cost,
                         interpolated: Some(outcome),
@@ -218,7 +218,7 @@ impl<T: Real> TileCoder<'_, T> {
                 None => {
                     codes.copy_from_slice(&prepared.codes[..count]);
                     let is_constant = codes.iter().all(|&code| code == 0);
-                    CodedTile { lane, codes: &codes, cost: prepared.cost, interpolated: None, is_constant }
+                    CodedTile { lane, extent, codes: &codes, cost: prepared.cost, interpolated: None, is_constant }
                 }
             };
             put(self, coded);
@@ -230,6 +230,7 @@ impl<T: Real> TileCoder<'_, T> {
 /// A tile that is coded.
 pub(super) struct CodedTile<'c> {
     pub(super) lane: usize,
+    pub(super) extent: [usize; 3],
     /// In the order of the strips.
     pub(super) codes: &'c [i32],
     pub(super) cost: u32,
@@ -239,13 +240,40 @@ pub(super) struct CodedTile<'c> {
     pub(super) is_constant: bool,
 }
 
-impl CodedTile<'_> {
+/// From this average cost of its codes in bits on, a tile is dense: the numerator and the denominator.
+const DENSE_COST: [usize; 2] = [3, 2];
+
+impl<'c> CodedTile<'c> {
+    /// Calls `put` with each strip of the codes of the tile, unless it is constant.
+    pub(super) fn for_strips(&self, put: impl FnMut(Strip<'c>)) {
+        if self.is_constant {
+            return;
+        }
+        let [numerator, denominator] = DENSE_COST;
+        let is_dense = self.cost as usize * denominator >= (self.codes.len() * numerator) << COST_LOG2;
+        self.codes.chunks(STRIP_LEN).map(|codes| Strip { codes, is_dense }).for_each(put);
+    }
+
     /// Returns the predictor of the tile in a stream.
     pub(super) fn predictor(&self, of_list: u8) -> u8 {
         match (self.is_constant, &self.interpolated) {
             (true, _) => 0,
             (_, Some(_)) => INTERPOLATED,
             (_, None) => of_list,
+        }
+    }
+}
+
+impl QuantizedTile {
+    /// Calls `put` with each strip of the bitmaps of a tile of these extents: those of the mask, then those of the signs.
+    pub(super) fn for_bitmap_strips(&self, extent: [usize; 3], mut put: impl FnMut(Strip<'_>)) {
+        for (kind, bitmap) in [(self.meta.mask, &self.mask), (self.meta.sign, &self.negative)] {
+            if kind == MaskKind::Bitmap {
+                let mut codes = [0; TileMask::codes_of(MAX_TILE_ELEMENTS)];
+                let codes = &mut codes[..TileMask::codes_of(extent.iter().product())];
+                bitmap.to_codes(extent, codes);
+                codes.chunks(STRIP_LEN).for_each(|codes| put(Strip { codes, is_dense: false }));
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::pipeline::{CoderOptions, ElementSource};
 use crate::predict::interpolate::{Encoded, Interpolation, Plan, Plans, Scheme, Source, interleave};
 use crate::predict::orders::{self, COST_GROUP, cost_factor, product_cost};
 use crate::quantize::Real;
-use crate::quantize::mask::{MaskKind, TileMask};
+use crate::quantize::mask::TileMask;
 use crate::simd::dispatched;
 
 /// Tiles that are coded side by side.
@@ -165,13 +165,12 @@ impl<'a, T: Real> TileCoder<'a, T> {
     }
 
     /// Quantizes tiles whose elements are read.
-    pub(super) fn quantize(&mut self, tiles: &[Tile], buffers: &mut super::EncodeBuffers) {
+    pub(super) fn quantize(&mut self, tiles: &[Tile]) {
         for (tile, prepared) in tiles.iter().zip(&mut self.prepared) {
             let count = tile.len();
             let q = &mut prepared.q[..count];
-            prepared.quantized = self.quantizer.quantize(tile, &prepared.x[..count], q, buffers);
+            prepared.quantized = self.quantizer.quantize(tile, &prepared.x[..count], q);
             let base = q[0];
-            self.quantizer.base = base;
             // The codes replace the integers.
             prepared.codes[..count].iter_mut().zip(&*q).for_each(|(out, q)| *out = q.wrapping_sub(base));
         }
@@ -227,10 +226,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
                 let others = plan.points().iter().map(|point| usize::from(point.place));
                 others.filter(|&place| self.interpolated.missed[place][lane] != 0).for_each(|place| exact.set(place));
             }
-            let cost = match quantized.meta.mask {
-                MaskKind::All => u32::MAX,
-                _ => costs[lane] + verbatim_cost::<T>(&exact),
-            };
+            let cost = if quantized.is_empty { u32::MAX } else { costs[lane] + verbatim_cost::<T>(&exact) };
             Outcome { cost, exact, excluded: quantized.not_coded().union(&exact) }
         })
     }

@@ -51,10 +51,11 @@ impl Scheme {
         1 + self.is_cubic as u8 + 2 * self.x_first as u8 + 4 * self.in_planes as u8
     }
 
-    /// Returns the scheme with this code in a stream.
-    pub const fn from_code(code: u8) -> Option<Self> {
-        match code {
-            1..=8 => {
+    /// Returns the scheme with this code in a stream of tiles that extend along `axes` axes, 1 to 3. A single axis is
+    /// always interpolated.
+    pub const fn from_code(code: u8, axes: usize) -> Option<Self> {
+        match (code, axes) {
+            (1..=4, 1) | (1..=8, 2..) => {
                 let flags = code - 1;
                 Some(scheme(flags & 1 != 0, flags & 2 != 0, flags & 4 != 0))
             }

@@ -17,6 +17,8 @@ pub(super) struct PlacedTile {
     pub(super) number: usize,
     /// Elements before it.
     pub(super) position: u32,
+    /// Its first strip.
+    pub(super) strip: usize,
 }
 
 /// Consecutive tiles whose elements are known, but for those that are interpolated together.
