@@ -114,7 +114,7 @@ impl<T: Real> HostPlans<T> {
             stages: Vec::new(),
             groups: Vec::new(),
         };
-        for scheme in (1..=SCHEMES).filter_map(Scheme::from_code) {
+        for scheme in (1..=SCHEMES).map(|code| Scheme::from_code(code, axes)) {
             for clipped in 0..8_usize {
                 // The extents of tiles that are clipped along these axes, with 0 along an axis if there are none.
                 let extent: [usize; 3] = std::array::from_fn(|axis| {
@@ -122,9 +122,9 @@ impl<T: Real> HostPlans<T> {
                     let whole = if length < side { 0 } else { side };
                     (if clipped >> (2 - axis) & 1 == 0 { whole } else { length % side }) as usize
                 });
-                // Along the only axis of a scheme in planes, all elements are anchors, which takes no plan.
-                let has_plan = interpolates && !extent.contains(&0) && (axes > 1 || !scheme.in_planes);
-                all.push(has_plan.then(|| Plan::new(scheme, extent, axes)).as_ref(), scheme.is_cubic);
+                let scheme = scheme.filter(|_| interpolates && !extent.contains(&0));
+                let plan = scheme.map(|scheme| Plan::new(scheme, extent, axes));
+                all.push(plan.as_ref(), scheme.is_some_and(|scheme| scheme.is_cubic));
             }
         }
         all

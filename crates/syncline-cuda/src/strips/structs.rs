@@ -1,8 +1,8 @@
 //! Structs and constants that the kernels of quantized chunks share with their launchers.
 
-use syncline_core::container::INTERPOLATED;
+use syncline_core::container::{INTERPOLATED, MAX_CLASSES};
 use syncline_core::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS};
-use syncline_core::strips::{MAX_CLASSES, MAX_LENGTH, STRIP_LEN, SYMBOLS, Symbol};
+use syncline_core::strips::{MAX_LENGTH, STRIP_LEN, SYMBOLS, Symbol};
 
 use crate::device_struct::{DeviceStruct, device_struct};
 use crate::geometry::BITS_OF_BITMAP_STRIP;
