@@ -1,0 +1,162 @@
+//! Decoding of quantized tiles from parsed chunks: launchers of `kernels/decode/`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+pub(crate) mod structs;
+
+use std::ops::Range;
+
+use cudarc::driver::{CudaView, CudaViewMut};
+use syncline_core::array::ElementType;
+use syncline_core::bound::Pipeline;
+use syncline_core::container::Header;
+use syncline_core::geometry::Geometry;
+
+use self::structs::{Request, Values};
+use crate::container::parsed::Parsed;
+use crate::container::structs::ParsedArgument;
+use crate::device::{Device, Frame, Grid, Specialization};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::predict::InterpolationPlans;
+use crate::predict::structs::Plans;
+
+declare_kernels! {
+    /// The kernel of `kernels/decode/any.cu`.
+    struct AnyKernels in "decode/any.cu", of (format: Format) {
+        with DOUBLE = format.double;
+        with LOG = format.logarithm;
+        with TILE_ELEMENTS = format.tile_elements;
+        with WARPS = format.warps();
+        with MEMORY_BYTES = format.memory_bytes();
+        fn decode_any(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, plans: Plans,
+            request: Request, output: Out<u8> as "Bits *",
+        );
+    }
+}
+
+/// Anchors that a tile has room for, as in `kernels/predict/plan.cuh`.
+const MOST_ANCHORS: u32 = 128;
+
+/// The properties that the kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Format {
+    double: bool,
+    logarithm: bool,
+    tile_elements: u32,
+}
+
+impl Format {
+    fn new(header: &Header, geometry: &Geometry) -> Result<Self> {
+        let double = match header.element_type {
+            ElementType::F32 => false,
+            ElementType::F64 => true,
+            other => return Err(CudaError::invalid(format!("arrays of {other} have no quantized tiles"))),
+        };
+        if header.pipeline == Pipeline::Lossless {
+            return Err(CudaError::invalid("lossless streams have no quantized tiles"));
+        }
+        let tile_elements = geometry.unclipped_len() as u32;
+        Ok(Self { double, logarithm: header.pipeline == Pipeline::LogQuantized, tile_elements })
+    }
+
+    /// Returns the warps of a block. Those of large tiles take much shared memory.
+    fn warps(self) -> u32 {
+        if self.tile_elements > 1024 { 1 } else { 4 }
+    }
+
+    /// Returns the bytes of shared memory of a warp.
+    fn memory_bytes(self) -> u32 {
+        let value_bytes = match (self.logarithm, self.double) {
+            (true, _) => 0,
+            (false, false) => 4,
+            (false, true) => 8,
+        };
+        self.tile_elements * (value_bytes + 4 + 1) + 4 * MOST_ANCHORS
+    }
+}
+
+/// Input and output of decoding.
+#[derive(Debug)]
+pub struct Decoding<'d, 'v> {
+    /// The buffer that the offsets of `parsed` refer to; starts on a multiple of 16 bytes.
+    pub input: &'d CudaView<'v, u8>,
+    /// The parsed chunks. Decoding adds to their problems.
+    pub parsed: &'d mut Parsed<'v>,
+    /// The chunks of the batch.
+    pub batch: &'d ChunkBatch,
+    /// The plans of interpolation of the stream.
+    pub plans: &'d InterpolationPlans,
+    /// Tiles of the array to decode. Tiles outside of the batch are ignored.
+    pub tiles: Range<u64>,
+    /// Elements of the array from number `first_element` on, at least all those of the tiles. Elements of other tiles
+    /// remain unchanged.
+    pub output: &'d mut CudaViewMut<'v, u8>,
+    /// Raster number in the array of the output's first element.
+    pub first_element: u64,
+}
+
+/// Decodes the tiles of one stream.
+#[derive(Debug, Clone)]
+pub struct TileDecoder {
+    format: Format,
+    geometry: DeviceGeometry,
+    values: Values,
+    any: AnyKernels,
+}
+
+impl TileDecoder {
+    /// Loads the kernels for the stream with this header.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for streams that are not quantized; errors of [`Device::kernel`].
+    pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
+        let format = Format::new(header, geometry)?;
+        let any = AnyKernels::load(device, format)?;
+        any.decode_any.allow_shared_memory(format.warps() * format.memory_bytes())?;
+        let geometry = DeviceGeometry::new(geometry, header.group_log2);
+        Ok(Self { format, geometry, values: Values::new(header), any })
+    }
+
+    /// Decodes a parsed batch on the frame's stream, without waiting for it.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]. Damage sets a bit of the chunk's problems.
+    pub fn decode(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_>) -> Result<()> {
+        let stream = frame.stream().clone();
+        let Decoding { input, parsed, batch, plans, tiles, output, first_element } = work;
+        let request = Request {
+            first_tile: batch.first_tile(),
+            tiles_start: tiles.start,
+            tiles_end: tiles.end,
+            first_element,
+            tiles: batch.tiles(),
+            unused: 0,
+        };
+        let warps = self.format.warps();
+        let grid = Grid::new(batch.tiles().div_ceil(warps), warps * 32)
+            .shared_memory(warps * self.format.memory_bytes());
+        let parsed = parsed.argument(&stream);
+        let plans = plans.argument(&stream);
+        if batch.tiles() == 0 {
+            return Ok(());
+        }
+        // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; the caller gives
+        // an output for all elements of the tiles, and plans of this stream.
+        unsafe {
+            launch!(self.any.decode_any on &stream, grid; input, self.geometry, parsed, self.values, plans, request,
+                output)
+        }
+    }
+}
+
+/// Returns the specializations for the check that all of them compile.
+pub fn specializations() -> Vec<Specialization> {
+    let kinds = [(false, false), (true, false), (false, true), (true, true)];
+    let formats = kinds.into_iter().flat_map(|(double, logarithm)| {
+        [512, 1024, 4096].map(|tile_elements| Format { double, logarithm, tile_elements })
+    });
+    formats.map(AnyKernels::specialization).collect()
+}
