@@ -14,7 +14,7 @@ mod scheme;
 mod tests;
 mod transpose;
 
-pub use plan::{Plan, Point};
+pub use plan::{PassShape, Plan, Point};
 pub use plans::Plans;
 pub use scheme::Scheme;
 pub use transpose::{deinterleave, interleave};

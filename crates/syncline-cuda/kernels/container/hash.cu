@@ -5,7 +5,6 @@
 // BLOCKS   blocks per multiprocessor, which bounds the registers of a thread
 #include "device/sync.cuh"
 #include "container/hash.cuh"
-#include "huffman/encode/structs.cuh"
 #include "container/structs.cuh"
 
 struct Pieces : PiecesFields {
@@ -24,26 +23,20 @@ struct Pieces : PiecesFields {
 // Hashes the pieces. Up to `most_parts` blocks share a piece of more than LONGEST_SHORT bytes, as many as have work for
 // each of their warps. The first parts of all pieces come first, so that all pieces progress evenly.
 //
-// sums           accumulator sums of each KiB; with `spans`, stored where the groups of the piece's stream were
-// (`group_bytes` bytes each), which is not used by streams that are still being read
+// sums           accumulator sums of each KiB
 // progress       one word per piece, 0 before and after
 // hashes         if not null, receives the hashes; 0 for a missing piece
 // checksummed_bytes: if not null, the buffer: the hash goes to the first 8 bytes of each piece's excluded range
 // differs        if not null, whether the hash in the excluded range differs; 0 for a missing piece
-// unwritten      if not null, the number of blocks of earlier kernels that have yet to write to each piece
 // checksummed_pieces  if not null, counts the pieces that are done
 __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress,
                                  uint64_t *hashes, uint8_t *checksummed_bytes, uint32_t *differs,
-                                 const uint32_t *unwritten, uint32_t *checksummed_pieces, const StreamInput *spans,
-                                 uint32_t group_bytes) {
+                                 uint32_t *checksummed_pieces) {
     // A dependent kernel starts after this one has waited, so that it sees all earlier writes.
-    if (unwritten == nullptr) {
-        grid_dependency_wait();
-        launch_dependents();
-    }
+    grid_dependency_wait();
+    launch_dependents();
     __shared__ ChainScratch scratch;
     const uint32_t count = gridDim.x / most_parts, piece = blockIdx.x % count, part = blockIdx.x / count;
-    // The previous kernel lets this one start when starts and lengths are final.
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
     if (there) {
@@ -52,15 +45,7 @@ __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint
         if (part >= parts.count) {
             return;
         }
-        if (unwritten != nullptr) {
-            if (threadIdx.x == 0) {
-                wait_for_signal(&unwritten[piece], 0u);
-            }
-            __syncthreads();
-            launch_dependents();
-        }
-        uint64_t *own_sums = sums + (spans != nullptr ? spans[piece].first_group * (group_bytes / 8)
-                                                      : piece * pieces.sums_stride * HASH_LANES);
+        uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
         if (!hash_by_parts(input, parts, part, own_sums, progress + piece, scratch, hash)) {
             return;
         }
@@ -85,11 +70,6 @@ __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     container_hash(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes,
-                   uint8_t *checksummed_bytes, uint32_t *differs, const uint32_t *unwritten,
-                   uint32_t *checksummed_pieces, const StreamInput *spans, uint32_t group_bytes) {
-    hash_part(pieces, most_parts, sums, progress, hashes, checksummed_bytes, differs, unwritten, checksummed_pieces,
-              spans, group_bytes);
-    if (unwritten != nullptr && blockIdx.x == 0) {
-        grid_dependency_wait();
-    }
+                   uint8_t *checksummed_bytes, uint32_t *differs, uint32_t *checksummed_pieces) {
+    hash_part(pieces, most_parts, sums, progress, hashes, checksummed_bytes, differs, checksummed_pieces);
 }

@@ -10,8 +10,6 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 
 use pieces::HashDestination;
-pub(crate) use pieces::PendingWrites;
-pub(super) use pieces::sums_words;
 pub use pieces::{ExcludedRange, Pieces};
 
 use super::structs::DevicePieces;
@@ -27,8 +25,7 @@ declare_kernels! {
         fn container_hash(
             pieces: DevicePieces, parts: u32, sums: CUdeviceptr as "uint64_t *", progress: Out<u64>,
             hashes: CUdeviceptr as "uint64_t *", checksummed_bytes: CUdeviceptr as "uint8_t *",
-            differs: CUdeviceptr as "uint32_t *", unwritten: CUdeviceptr as "const uint32_t *",
-            checksummed: CUdeviceptr as "uint32_t *", spans: CUdeviceptr as "const StreamInput *", group_bytes: u32,
+            differs: CUdeviceptr as "uint32_t *", checksummed: CUdeviceptr as "uint32_t *",
         );
     }
 }
@@ -89,7 +86,7 @@ impl Hasher {
         let mut sums = frame.slice::<u64>(pieces.sums_words())?;
         let to = HashDestination { hashes, ..HashDestination::default() };
         let sums = sums.device_ptr_mut(&stream).0;
-        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to, PendingWrites::default())
+        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to)
     }
 
     /// Compares the hash of each piece of `bytes` with the one stored in its excluded range, and writes to `differs`
@@ -115,7 +112,7 @@ impl Hasher {
         let mut sums = frame.slice::<u64>(pieces.sums_words())?;
         let to = HashDestination { differs, ..HashDestination::default() };
         let sums = sums.device_ptr_mut(&stream).0;
-        self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to, PendingWrites::default())
+        self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to)
     }
 
     /// Writes the hash of each piece into its excluded range. Leaves a piece that does not lie within `bytes`
@@ -126,38 +123,48 @@ impl Hasher {
     /// start on a multiple of 8 bytes.
     pub fn checksum(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
-        let mut scratch = frame.slice::<u16>(0)?;
-        self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, PendingWrites::default())
+        let mut sums = frame.slice::<u64>(pieces.sums_words())?;
+        let sums = sums.device_ptr_mut(frame.stream()).0;
+        self.write_hashes(frame.stream(), bytes, pieces, (&mut progress, sums), 0)
     }
 
-    /// Writes the hashes as [`Self::checksum`] does, with progress words of the caller: one per piece, 0 before and
-    /// after. Uses `scratch` for sums if that is large enough or if `written.spans` is given, else memory of the frame.
-    /// Earlier kernels of the stream count `written.unwritten` down; they let this kernel start once the pieces' starts
-    /// and lengths are known.
-    pub(crate) fn sign_in(
+    /// Writes the hashes as [`Self::checksum`] does, and adds the number of pieces to the counter at `checksummed`.
+    /// `progress` has a word for each piece, 0 before and after. The contents of `scratch` are lost.
+    pub(super) fn checksum_counted(
         &self,
         frame: &mut Frame<'_>,
         bytes: &mut CudaViewMut<'_, u8>,
         pieces: &Pieces<'_>,
-        progress: &mut CudaViewMut<'_, u64>,
-        scratch: &mut CudaViewMut<'_, u16>,
-        written: PendingWrites,
+        (progress, scratch): (&mut CudaViewMut<'_, u64>, &mut CudaViewMut<'_, u32>),
+        checksummed: CUdeviceptr,
     ) -> Result<()> {
         let stream = frame.stream().clone();
+        let words = pieces.sums_words();
+        let sums = match scratch.len() * size_of::<u32>() >= words * size_of::<u64>() {
+            true => scratch.device_ptr_mut(&stream).0,
+            false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
+        };
+        self.write_hashes(&stream, bytes, pieces, (progress, sums), checksummed)
+    }
+
+    /// Writes the hashes, with memory for sums of all pieces at an address.
+    fn write_hashes(
+        &self,
+        stream: &Arc<CudaStream>,
+        bytes: &mut CudaViewMut<'_, u8>,
+        pieces: &Pieces<'_>,
+        (progress, sums): (&mut CudaViewMut<'_, u64>, CUdeviceptr),
+        checksummed: CUdeviceptr,
+    ) -> Result<()> {
         let length = bytes.len();
-        let (pointer, _order) = bytes.device_ptr_mut(&stream);
+        let (pointer, _order) = bytes.device_ptr_mut(stream);
         if !pointer.is_multiple_of(8) || !pieces.excluded.at.is_multiple_of(8) || pieces.excluded.bytes < 8 {
             return Err(CudaError::invalid(
                 "hashes must be stored in excluded ranges of at least 8 bytes that start on multiples of 8",
             ));
         }
-        let words = pieces.sums_words();
-        let sums = match written.spans != 0 || scratch.len() * size_of::<u16>() >= words * size_of::<u64>() {
-            true => scratch.device_ptr_mut(&stream).0,
-            false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
-        };
-        let to = HashDestination { checksummed_bytes: pointer, ..HashDestination::default() };
-        self.launch(&stream, pointer, length, pieces, progress, sums, to, written)
+        let to = HashDestination { checksummed_bytes: pointer, checksummed, ..HashDestination::default() };
+        self.launch(stream, pointer, length, pieces, progress, sums, to)
     }
 
     #[expect(clippy::too_many_arguments, reason = "all arguments of the kernel")]
@@ -170,7 +177,6 @@ impl Hasher {
         progress: &mut CudaViewMut<'_, u64>,
         sums: CUdeviceptr,
         to: HashDestination,
-        written: PendingWrites,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
         let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces can be hashed at a time"))?;
@@ -198,16 +204,14 @@ impl Hasher {
         };
         // Another kernel follows only when records are written; after other uses, copies follow.
         let grid = Grid::new(count * parts, THREADS).early(to.checksummed_bytes != 0);
-        let HashDestination { hashes, checksummed_bytes, differs } = to;
-        let PendingWrites { unwritten, checksummed, spans, group_bytes } = written;
+        let HashDestination { hashes, checksummed_bytes, checksummed, differs } = to;
         // SAFETY: the kernel reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
-        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `ChecksumTarget` shows
-        // to be enough. There is one word of progress, hash or flag per piece. A `checksummed_bytes` that is not 0 is
-        // `bytes`, borrowed mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for
-        // the previous one at its start, or for the counter of each piece before it reads that piece.
+        // `count` pieces of at most `longest` bytes. There is one word of progress, hash or flag per piece. A
+        // `checksummed_bytes` that is not 0 is `bytes`, borrowed mutably by the caller, and excluded ranges lie within
+        // their pieces. The kernel waits for the previous one at its start.
         unsafe {
             launch!(self.kernels.container_hash on stream, grid; pointers, parts, sums, progress, hashes,
-                checksummed_bytes, differs, unwritten, checksummed, spans, group_bytes)
+                checksummed_bytes, differs, checksummed)
         }
     }
 }

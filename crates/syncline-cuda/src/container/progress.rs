@@ -11,15 +11,12 @@ use super::structs::StreamReport;
 use crate::device::Pinned;
 use crate::error::{CudaError, DriverContext, Result};
 
-const STATUS_BAD_STREAM: u32 = 1;
-/// A chunk takes the wide radius, for which there was no room: `STATUS_NO_WIDE_CODES` in container/record.cuh.
-pub(crate) const STATUS_NO_WIDE_CODES: u32 = 4;
-/// Words of 64 bits of the state: the start of the next record, the status, the number of the last batch that was laid
-/// out, and the number of checksummed records.
+/// Words of 64 bits of the state: the start of the next record, the status, and counters of checksummed records and of
+/// those of a batch that are planned.
 const STATE_WORDS: usize = 4;
-/// Byte offsets of the last two words.
-const LAID_OUT_AT: usize = 2 * size_of::<u64>();
-const SIGNED_AT: usize = 3 * size_of::<u64>();
+/// Byte offsets of the counters.
+const CHECKSUMMED_AT: usize = 2 * size_of::<u64>();
+const DONE_AT: usize = 3 * size_of::<u64>();
 
 /// The progress of writing a stream. Lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]
@@ -34,8 +31,6 @@ pub struct Progress {
     stream: Arc<CudaStream>,
     /// Number of streams so far.
     pub(super) number: u64,
-    /// Number of batches so far, of all streams.
-    pub(super) batches: u64,
     /// Start of the first record in bytes.
     pub(super) start: u64,
     /// Whether a batch has been laid out.
@@ -62,17 +57,7 @@ impl Progress {
         let allocate = || {
             let state = stream.alloc_zeros(STATE_WORDS)?;
             let lengths = stream.alloc_zeros(length)?;
-            Ok(Self {
-                state,
-                lengths,
-                host: None,
-                report,
-                stream: stream.clone(),
-                number: 0,
-                batches: 0,
-                start: 0,
-                started: false,
-            })
+            Ok(Self { state, lengths, host: None, report, stream: stream.clone(), number: 0, start: 0, started: false })
         };
         allocate().allocating(4 * chunks)
     }
@@ -94,22 +79,20 @@ impl Progress {
         self.lengths.len() as u64
     }
 
-    /// Returns the address of the word that signals that the last batch is laid out, and its value then.
-    pub(super) fn laid_out(&mut self) -> (CUdeviceptr, u64) {
-        let state = self.state.device_ptr_mut(&self.stream).0;
-        (state + LAID_OUT_AT as u64, self.batches)
-    }
-
     /// Returns the address of the 32-bit counter of checksummed records.
     pub(super) fn checksummed(&mut self) -> CUdeviceptr {
-        self.state.device_ptr_mut(&self.stream).0 + SIGNED_AT as u64
+        self.state.device_ptr_mut(&self.stream).0 + CHECKSUMMED_AT as u64
+    }
+
+    /// Returns the address of the 32-bit counter of planned records, 0 between batches.
+    pub(super) fn done(&mut self) -> CUdeviceptr {
+        self.state.device_ptr_mut(&self.stream).0 + DONE_AT as u64
     }
 
     /// Returns where the records end, and the lengths of the first `count` records in bytes. Waits for the stream.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer records, or if a code has no codeword,
-    /// which does not occur with codes of the quantizer.
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer records.
     pub fn records(&mut self, count: u64) -> Result<(Outcome, Vec<u32>)> {
         if !self.started {
             return Ok((Outcome { bytes: self.start, fits: true }, Vec::new()));
@@ -127,7 +110,7 @@ impl Progress {
         lengths.read(&self.lengths.slice(..count))?;
         states.read(&self.state)?;
         let state = states.wait()?;
-        let outcome = Self::outcome_of(state[0], state[1])?;
+        let outcome = Self::outcome_of(state[0], state[1]);
         Ok((outcome, lengths.wait()?[..count].to_vec()))
     }
 
@@ -139,7 +122,7 @@ impl Progress {
     /// The errors of [`Self::records`].
     pub fn outcome(&self) -> Result<Outcome> {
         let report = self.report.wait_for(offset_of!(StreamReport, number), self.number)?[0];
-        Self::outcome_of(report.bytes, report.status)
+        Ok(Self::outcome_of(report.bytes, report.status))
     }
 
     /// Queues what a stream needs whose work may run again and again: the signals of the last time are cleared.
@@ -148,7 +131,7 @@ impl Progress {
     /// [`CudaError::InvalidArgument`] unless `start` is a multiple of 16; [`CudaError::Driver`].
     pub(crate) fn restart(&mut self, start: u64) -> Result<()> {
         self.start(start)?;
-        (self.batches, self.number) = (0, 0);
+        self.number = 0;
         self.stream.memset_zeros(&mut self.state).doing("clearing the progress of a stream")
     }
 
@@ -163,14 +146,7 @@ impl Progress {
     }
 
     /// Returns the outcome that the kernel reported.
-    ///
-    /// # Errors
-    /// [`CudaError::InvalidArgument`] if a code has no codeword.
-    pub(crate) fn outcome_of(bytes: u64, status: u64) -> Result<Outcome> {
-        let status = status as u32;
-        if status & STATUS_BAD_STREAM != 0 {
-            return Err(CudaError::invalid("a chunk has symbols without a codeword"));
-        }
-        Ok(Outcome { bytes, fits: status == 0 })
+    pub(crate) fn outcome_of(bytes: u64, status: u64) -> Outcome {
+        Outcome { bytes, fits: status == 0 }
     }
 }

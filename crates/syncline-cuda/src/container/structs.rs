@@ -10,6 +10,12 @@ pub const MAX_CHUNKS: usize = 256;
 
 /// The structs of `container/structs.cuh`, each after those that it contains.
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
+    BitSpan::C,
+    ErrorSums::C,
+    RecordPlan::C,
+    EncodedTiles::C,
+    RecordHeads::C,
+    RecordPlaces::C,
     DevicePieces::C,
     StreamHeader::C,
     QueuedEnd::C,
@@ -20,6 +26,116 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     DeviceRecords::C,
     DeviceHashing::C,
 ];
+
+/// Sections of a quantized chunk: `USED_SECTIONS` in container/record.cuh.
+pub(super) const USED_SECTIONS: usize = 4;
+
+device_struct! {
+    /// The bits of a tile that has any.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct BitSpan {
+        /// Where they start among those of the chunk.
+        pub(super) bit: u32,
+        /// Where they start in the chunk's memory, in words.
+        pub(super) word: u32,
+    }
+}
+
+device_struct! {
+    /// Errors of a chunk.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ErrorSums {
+        /// Sum of squared errors in the units of `syncline_core`.
+        pub squared: u64,
+        /// Elements in it.
+        pub counted: u64,
+    }
+}
+
+device_struct! {
+    /// The size of a record, and where it goes.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct RecordPlan {
+        /// Offset in the output in bytes.
+        pub(super) place: u64,
+        pub(super) bytes: u32,
+        pub(super) kind: u32,
+        pub(super) lengths: [u32; USED_SECTIONS],
+        /// Tiles with bits.
+        pub(super) spans: u32,
+        /// Bits of all tiles.
+        pub(super) bits: u32,
+        /// Verbatim values.
+        pub(super) verbatim: u32,
+        /// Words of the head.
+        pub(super) head_words: u32,
+    }
+}
+
+device_struct! {
+    /// The tiles of a batch as encoding leaves them.
+    #[derive(Clone, Copy)]
+    pub(super) struct EncodedTiles {
+        /// One for each chunk.
+        pub(super) choices: CUdeviceptr as "const struct ChunkChoice *",
+        /// `CODEBOOK_ROOM` bytes for each chunk.
+        pub(super) codebooks: CUdeviceptr as "const uint8_t *",
+        /// One for each tile.
+        pub(super) facts: CUdeviceptr as "const struct TileFacts *",
+        /// Bits of each strip, as many entries for each tile as the geometry says.
+        pub(super) strip_bits: CUdeviceptr as "const uint16_t *",
+        /// Bits of the tiles, `chunk_words` words for each chunk. Tiles that have no room in them make the chunk longer
+        /// than its elements, so that they are not read.
+        pub(super) words: CUdeviceptr as "const uint32_t *",
+        /// Squared error of each tile, and the number of elements in it; null unless squared errors are measured.
+        pub(super) errors: CUdeviceptr as "const uint64_t *",
+        pub(super) counted: CUdeviceptr as "const uint32_t *",
+        pub(super) chunk_words: u64,
+    }
+}
+
+device_struct! {
+    /// Memory for the parts of records that are known before their places.
+    #[derive(Clone, Copy)]
+    pub(super) struct RecordHeads {
+        /// The head of each chunk: sections 0 and 1, and section 3 without codewords; each on its alignment.
+        pub(super) words: CUdeviceptr as "uint32_t *",
+        /// The tiles of each chunk that have bits, in order, then their end: an entry more for each chunk than tiles.
+        pub(super) spans: CUdeviceptr as "BitSpan *",
+        /// Bits of each strip that has any, in the room of the chunk's strips.
+        pub(super) lengths: CUdeviceptr as "uint16_t *",
+        /// Verbatim values of the chunk before each tile.
+        pub(super) verbatim_starts: CUdeviceptr as "uint32_t *",
+        /// One for each chunk; null unless squared errors are measured.
+        pub(super) errors: CUdeviceptr as "ErrorSums *",
+        /// Words of a chunk's head.
+        pub(super) stride: u32,
+        pub(super) element_bytes: u32,
+    }
+}
+
+device_struct! {
+    /// Destination of the records, and the state of the stream.
+    #[derive(Clone, Copy)]
+    pub(super) struct RecordPlaces {
+        /// Size of the output in bytes.
+        pub(super) room: u64,
+        /// Start of the stream's first record in bytes.
+        pub(super) start: u64,
+        /// Two words: the start of the next record, even if there is no room for it, and the status.
+        pub(super) state: CUdeviceptr as "uint64_t *",
+        /// Start of each record of the batch in bytes.
+        pub(super) starts: CUdeviceptr as "uint64_t *",
+        /// Length of each record of the batch in bytes.
+        pub(super) lengths: CUdeviceptr as "uint32_t *",
+        /// Number of checksummed records over all batches.
+        pub(super) checksummed_records: CUdeviceptr as "uint32_t *",
+        /// Counter of planned records, 0 before and after.
+        pub(super) done: CUdeviceptr as "uint32_t *",
+        /// Whether this is the stream's first batch.
+        pub(super) is_first: u64,
+    }
+}
 
 device_struct! {
     /// The pieces of a buffer that are hashed.

@@ -68,14 +68,16 @@ device_struct! {
         /// 1 if some tile of the chunk has a bitmap, so that the chunk has a codebook of bitmaps. Known once all tiles
         /// are encoded.
         pub bitmaps: u8,
-        pub(super) reserved: u8,
+        /// Padding.
+        pub reserved: u8,
         /// Smallest costs of classes 1 to 3, in bits.
         pub thresholds: [u32; MAX_CLASSES - 1],
         /// Bytes of the serialized codebooks of codes.
         pub codebook_bytes: u32,
         /// Bytes of the serialized codebook of bitmaps.
         pub bitmap_codebook_bytes: u32,
-        pub(super) unused: u32,
+        /// Padding.
+        pub unused: u32,
     }
 }
 

@@ -4,7 +4,7 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, ErrorSummary, Fill, PsnrGoal, Resolved, Scan, resolve};
 use syncline_core::container::{Header, table_and_trailer};
 use syncline_core::error::Result;
-use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::geometry::{Geometry, Tile, TileSize, Window};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{CoderOptions, ElementSource, EncodeScratch, encode_chunk};
 
@@ -24,13 +24,17 @@ impl ElementSource for Bytes<'_> {
 pub struct Options {
     pub bound: Bound,
     pub fill: Fill,
-    pub group_log2: u8,
     pub rewritable: bool,
+    pub tile_size: TileSize,
 }
 
 impl Options {
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, group_log2: 7, rewritable: false }
+        Self { bound, fill: Fill::Auto, rewritable: false, tile_size: TileSize::Small }
+    }
+
+    pub fn with_tiles(self, tile_size: TileSize) -> Self {
+        Self { tile_size, ..self }
     }
 }
 
@@ -89,7 +93,8 @@ impl Field {
 
     /// Returns the header of the stream for a resolved bound.
     pub fn header(&self, options: &Options, resolved: &Resolved) -> Header {
-        Header { group_log2: options.group_log2, ..Header::new(self.element, self.shape, IndexKind::Symbol, resolved) }
+        let header = Header::new(self.element, self.shape, IndexKind::Symbol, resolved);
+        header.with_tile_size(options.tile_size)
     }
 
     /// Returns the CPU's stream with this header, and its error summary.
@@ -97,9 +102,9 @@ impl Field {
         self.stream_by(header, &CoderOptions::default())
     }
 
-    /// Returns [`Self::stream_with`] with other parameters of the lossless stage.
+    /// Returns [`Self::stream_with`] with other parameters of the coder.
     pub fn stream_by(&self, header: &Header, coder: &CoderOptions) -> (Vec<u8>, ErrorSummary) {
-        let geometry = Geometry::with_chunk_tiles(self.shape, header.chunk_tiles).unwrap();
+        let geometry = header.geometry().unwrap();
         let mut out = header.to_bytes().to_vec();
         let mut scratch = EncodeScratch::default();
         let (mut lengths, mut total) = (Vec::new(), ErrorSummary::default());
@@ -117,16 +122,13 @@ impl Field {
 
     /// Returns the CPU's stream.
     pub fn stream(&self, options: &Options) -> Vec<u8> {
-        self.stream_of(options, &CoderOptions::default())
+        self.stream_of(options, &CoderOptions { rewritable: options.rewritable, ..CoderOptions::default() })
     }
 
-    /// Returns [`Self::stream`] with other parameters of the lossless stage.
+    /// Returns [`Self::stream`] with other parameters of the coder.
     pub fn stream_of(&self, options: &Options, coder: &CoderOptions) -> Vec<u8> {
         let mut resolved = self.resolve(options);
-        let header = |resolved: &Resolved| {
-            let (token_codes, lzss_codes) = (coder.token_codes(options.bound), coder.coder.lzss_codes());
-            Header { token_codes, lzss_codes, ..self.header(options, resolved) }
-        };
+        let header = |resolved: &Resolved| self.header(options, resolved);
         let Bound::Psnr(target) = options.bound else {
             return self.stream_by(&header(&resolved), coder).0;
         };

@@ -17,6 +17,7 @@ pub struct Plan<T> {
     points: Vec<Point<T>>,
     /// Number of points in each line.
     lines: Vec<u16>,
+    passes: Vec<PassShape>,
     is_cubic: bool,
 }
 
@@ -31,6 +32,18 @@ pub struct Point<T> {
     pub neighbors: [u16; MOST_NEIGHBORS],
     /// Weights of the neighbors.
     pub weights: [T; MOST_NEIGHBORS],
+}
+
+/// Consecutive points that are interpolated along one axis at one distance from their neighbors, and so independently of
+/// each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassShape {
+    /// The axis: 0 for z, 1 for y, 2 for x.
+    pub axis: usize,
+    /// Lines of points that differ only in their position along the axis.
+    pub lines: usize,
+    /// Points of each line.
+    pub points: usize,
 }
 
 /// The values that are interpolated along one axis at one distance from their neighbors, line by line.
@@ -95,6 +108,10 @@ impl<T: Real> Plan<T> {
                 1 => passes.iter().map(|pass| pass.lines.iter().map(Vec::len).sum::<usize>() as u16).collect(),
                 _ => passes.iter().flat_map(|pass| pass.lines.iter().map(|line| line.len() as u16)).collect(),
             },
+            passes: passes
+                .iter()
+                .map(|Pass { axis, lines, .. }| PassShape { axis: *axis, lines: lines.len(), points: lines[0].len() })
+                .collect(),
             is_cubic: scheme.is_cubic,
         }
     }
@@ -123,6 +140,16 @@ impl<T: Real> Plan<T> {
     /// together.
     pub fn lines(&self) -> &[u16] {
         &self.lines
+    }
+
+    /// Returns the passes that the points form, in their order.
+    pub fn passes(&self) -> &[PassShape] {
+        &self.passes
+    }
+
+    /// Returns whether points have four neighbors, and not two.
+    pub fn is_cubic(&self) -> bool {
+        self.is_cubic
     }
 
     /// Predicts the elements that are not anchors, in several tiles at once. Calls `value` with each point and its

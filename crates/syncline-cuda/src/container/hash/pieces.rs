@@ -46,24 +46,12 @@ pub(in crate::container) fn sums_words(pieces: usize, longest: u32) -> usize {
     pieces * (longest / BLOCK) as usize * SUMS_WORDS
 }
 
-/// Lets hashing start before the kernels that write the pieces have ended. Fields are addresses in device memory, or 0.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PendingWrites {
-    /// For each piece, the number of blocks that have yet to write part of it.
-    pub unwritten: CUdeviceptr,
-    /// The span of each piece's stream. Sums are stored where the span's groups were, which must be large enough.
-    pub spans: CUdeviceptr,
-    /// Bytes of a group.
-    pub group_bytes: u32,
-    /// Counter of checksummed pieces.
-    pub checksummed: CUdeviceptr,
-}
-
 /// Destinations of the results. Each field is an address or 0: an array of hashes, the buffer whose excluded ranges
-/// receive the hashes, or an array of flags whether the stored hashes differ.
+/// receive the hashes with a counter of those that have, or an array of flags whether the stored hashes differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HashDestination {
     pub hashes: CUdeviceptr,
     pub checksummed_bytes: CUdeviceptr,
+    pub checksummed: CUdeviceptr,
     pub differs: CUdeviceptr,
 }
