@@ -6,7 +6,7 @@ pub(crate) mod structs;
 
 use std::ops::Range;
 
-use cudarc::driver::{CudaView, CudaViewMut};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
@@ -18,7 +18,7 @@ use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
-use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::geometry::{ChunkBatch, DeviceGeometry, tile_span};
 use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
 
@@ -62,6 +62,10 @@ impl Format {
         Ok(Self { double, logarithm: header.pipeline == Pipeline::LogQuantized, tile_elements })
     }
 
+    fn element_bytes(self) -> u64 {
+        if self.double { 8 } else { 4 }
+    }
+
     /// Returns the warps of a block. Those of large tiles take much shared memory.
     fn warps(self) -> u32 {
         if self.tile_elements > 1024 { 1 } else { 4 }
@@ -102,6 +106,7 @@ pub struct Decoding<'d, 'v> {
 #[derive(Debug, Clone)]
 pub struct TileDecoder {
     format: Format,
+    tiling: Geometry,
     geometry: DeviceGeometry,
     values: Values,
     any: AnyKernels,
@@ -116,17 +121,27 @@ impl TileDecoder {
         let format = Format::new(header, geometry)?;
         let any = AnyKernels::load(device, format)?;
         any.decode_any.allow_shared_memory(format.warps() * format.memory_bytes())?;
-        let geometry = DeviceGeometry::new(geometry, header.group_log2);
-        Ok(Self { format, geometry, values: Values::new(header), any })
+        Ok(Self {
+            format,
+            tiling: geometry.clone(),
+            geometry: DeviceGeometry::new(geometry, header.group_log2),
+            values: Values::new(header),
+            any,
+        })
     }
 
     /// Decodes a parsed batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]. Damage sets a bit of the chunk's problems.
+    /// [`CudaError::InvalidArgument`] if the output does not hold the elements of the tiles, or if input or output is
+    /// misaligned; [`CudaError::Driver`]. Damage sets a bit of the chunk's problems.
     pub fn decode(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_>) -> Result<()> {
         let stream = frame.stream().clone();
-        let Decoding { input, parsed, batch, plans, tiles, output, first_element } = work;
+        let tiles = self.check(&work, &stream)?;
+        if tiles.is_empty() {
+            return Ok(());
+        }
+        let Decoding { input, parsed, batch, plans, output, first_element, .. } = work;
         let request = Request {
             first_tile: batch.first_tile(),
             tiles_start: tiles.start,
@@ -136,18 +151,38 @@ impl TileDecoder {
             unused: 0,
         };
         let warps = self.format.warps();
-        let grid = Grid::new(batch.tiles().div_ceil(warps), warps * 32)
-            .shared_memory(warps * self.format.memory_bytes());
+        let grid =
+            Grid::new(batch.tiles().div_ceil(warps), warps * 32).shared_memory(warps * self.format.memory_bytes());
         let parsed = parsed.argument(&stream);
         let plans = plans.argument(&stream);
-        if batch.tiles() == 0 {
-            return Ok(());
-        }
-        // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; the caller gives
-        // an output for all elements of the tiles, and plans of this stream.
+        // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; `check` has ensured
+        // that the output contains the elements of the tiles. Plans that are not those of this stream have indices of
+        // other tiles, which the caller rules out.
         unsafe {
             launch!(self.any.decode_any on &stream, grid; input, self.geometry, parsed, self.values, plans, request,
                 output)
+        }
+    }
+}
+
+impl TileDecoder {
+    /// Returns the tiles of the batch that are wanted, after checking that the output holds them.
+    fn check(&self, work: &Decoding<'_, '_>, stream: &CudaStream) -> Result<Range<u64>> {
+        let own = work.batch.first_tile()..work.batch.first_tile() + u64::from(work.batch.tiles());
+        let tiles = work.tiles.start.max(own.start)..work.tiles.end.min(own.end);
+        let element = self.format.element_bytes();
+        let needed = tile_span(&self.tiling, tiles.clone());
+        let room = work.output.len() as u64 / element;
+        let is_inside = work.first_element <= needed.start && needed.end.saturating_sub(work.first_element) <= room;
+        let output = work.output.as_view().device_ptr(stream).0;
+        let problems = [
+            (!tiles.is_empty() && !is_inside, "the output does not hold the elements of the tiles"),
+            (!output.is_multiple_of(element), "the output starts on a multiple of an element"),
+            (!work.input.device_ptr(stream).0.is_multiple_of(16), "the input starts on a multiple of 16 bytes"),
+        ];
+        match problems.iter().find(|(is_wrong, _)| *is_wrong) {
+            Some(&(_, problem)) => Err(CudaError::invalid(problem)),
+            None => Ok(tiles),
         }
     }
 }

@@ -73,8 +73,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
                                     (is_live ? ceil_div(elements, strips::STRIP_LEN) : 0);
         has_bitmap |= bitmaps > 0;
         uint64_t total;
-        const uint64_t before = carry + block_exclusive_sum<THREADS, uint64_t>(
-                                            uint64_t(is_live) << 32 | own_strips, scratch.tiles.warp_sums, total);
+        const uint64_t before = carry + block_exclusive_sum<THREADS, uint64_t>(uint64_t(is_live) << 32 | own_strips,
+                                                                               scratch.tiles.warp_sums, total);
         carry += total;
         if (is_live) {
             const uint32_t rank = uint32_t(before >> 32), predictor = packed<2>(bytes + predictors_at, rank);

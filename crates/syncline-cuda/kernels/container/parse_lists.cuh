@@ -22,8 +22,7 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     const uint32_t *positions = list + 1;
     const uint32_t thread = part * THREADS + threadIdx.x;
     constexpr uint32_t ALL_THREADS = LIST_BLOCKS * THREADS;
-    bool wrong =
-        section.length != 0 && any_between(records.input + section.offset, 4 + uint64_t(count) * 4, values_at);
+    bool wrong = section.length != 0 && any_between(records.input + section.offset, 4 + uint64_t(count) * 4, values_at);
 #pragma unroll 4
     for (uint32_t i = thread; i < count; i += ALL_THREADS) {
         wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : elements);

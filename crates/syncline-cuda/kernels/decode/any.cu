@@ -39,8 +39,8 @@ struct OwnTile {
     uint32_t chunk; // in the batch
     uint32_t elements;
 
-    // Reads `count` codes, whose strips begin with number `strip`, to `codes`. Returns whether they are valid. Called by
-    // the whole warp.
+    // Reads `count` codes, whose strips begin with number `strip`, to `codes`. Returns whether they are valid. Called
+    // by the whole warp.
     __device__ inline bool read(uint32_t strip, uint32_t codebook, uint32_t count, int32_t *codes) const {
         for (uint32_t i = lane_id(); i < count; i += WARP) {
             codes[i] = 0;

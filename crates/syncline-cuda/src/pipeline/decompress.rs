@@ -65,12 +65,7 @@ impl Decompressor {
         Self::build(device, stream, info, Some(self))
     }
 
-    fn build(
-        device: &Device,
-        stream: Arc<CudaStream>,
-        info: &StreamInfo,
-        former: Option<Self>,
-    ) -> Result<Self> {
+    fn build(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, former: Option<Self>) -> Result<Self> {
         info.check_decompressible()?;
         let (header, tiling) = (info.header(), info.geometry());
         let (scratch, plans) = former.map_or((None, None), |former| {
@@ -268,8 +263,7 @@ impl Decompressor {
         *progress_is_clear = false;
         let hashing = (!beside).then_some(Hashing { longest, progress: &mut progress, differs: &mut differs });
         let header = self.info.header();
-        let mut parsed =
-            self.parser.parse(&mut frame, records, header, &self.geometry, geometry, problems, hashing)?;
+        let mut parsed = self.parser.parse(&mut frame, records, header, &self.geometry, geometry, problems, hashing)?;
         let rest = || -> Result<()> {
             if beside {
                 side.follow()?;
