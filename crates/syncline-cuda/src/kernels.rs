@@ -74,7 +74,10 @@ const FILES: &[Source] = headers![
     "lzss/encode.cuh",
     "lzss/lzss.cuh",
     "lzss/slots.cuh",
+    "predict/arithmetic.cuh",
+    "predict/cube_sums.cuh",
     "predict/integrate.cuh",
+    "predict/lines.cuh",
     "predict/plan.cuh",
     "quantize/interpolate.cuh",
     "quantize/orders.cuh",
@@ -83,6 +86,7 @@ const FILES: &[Source] = headers![
     "quantize/step.cuh",
     "strips/read.cuh",
     "strips/table.cuh",
+    "strips/unit.cuh",
 ];
 
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.

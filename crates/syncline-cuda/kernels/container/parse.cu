@@ -224,6 +224,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         if (threadIdx.x == 0) {
             to.chunks[number].kind = record.kind;
             to.problems[number * PROBLEM_WORDS + DECODE_PROBLEM] = 0;
+            if (number == 0) {
+                to.listed[0] = 0;
+            }
         }
     } else if (!quantized) {
         // Nothing else is read.

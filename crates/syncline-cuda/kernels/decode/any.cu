@@ -141,15 +141,22 @@ __device__ inline void copy_raw(const Bits *from, const Extents &extents, const 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    decode_any(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
-               const __grid_constant__ Values values, const __grid_constant__ Plans plans,
-               const __grid_constant__ Request request, Bits *output) {
-    extern __shared__ __align__(16) uint8_t shared[];
-    TileMemory &memory = reinterpret_cast<TileMemory *>(shared)[warp_id()];
-    const uint32_t number = blockIdx.x * WARPS + warp_id();
+// What the launch decodes.
+struct Work {
+    const uint8_t *input;
+    const Geometry &geometry;
+    const Parsed &parsed;
+    const Values &values;
+    const Plans &plans;
+    const Request &request;
+    Bits *output;
+};
+
+// Decodes tile `number` of the batch. Called by the whole warp.
+__device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory &memory) {
+    const auto &[input, geometry, parsed, values, plans, request, output] = work;
     const uint64_t tile_number = request.first_tile + number;
-    if (number >= request.tiles || tile_number < request.tiles_start || tile_number >= request.tiles_end) {
+    if (tile_number < request.tiles_start || tile_number >= request.tiles_end) {
         return;
     }
     const uint32_t chunk = number / parsed.tiles;
@@ -241,5 +248,20 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
             }
             to[place_of(place, extents, geometry)] = elements_of_list[i];
         }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS *WARP)
+    decode_any(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
+               const __grid_constant__ Values values, const __grid_constant__ Plans plans,
+               const __grid_constant__ Request request, Bits *output) {
+    extern __shared__ __align__(16) uint8_t shared[];
+    TileMemory &memory = reinterpret_cast<TileMemory *>(shared)[warp_id()];
+    const Work work{input, geometry, parsed, values, plans, request, output};
+    // All tiles of the batch, or those that another kernel has left over.
+    const uint32_t count = request.only_listed != 0 ? parsed.listed[0] : request.tiles;
+    for (uint32_t i = blockIdx.x * WARPS + warp_id(); i < count; i += gridDim.x * WARPS) {
+        decode_tile(request.only_listed != 0 ? parsed.listed[1 + i] : i, work, memory);
+        __syncwarp();
     }
 }

@@ -2,7 +2,7 @@
 //
 // DOUBLE  1 if elements are f64, 0 if f32
 #pragma once
-#include "common.cuh"
+#include "predict/arithmetic.cuh"
 #include "predict/structs.cuh"
 
 #if DOUBLE
@@ -35,11 +35,6 @@ __device__ inline TilePlan plan_of(const Plans &plans, uint32_t scheme, uint32_t
     plan.groups = plans.groups + plan.head.first_group;
     return plan;
 }
-
-__device__ inline float product(float a, float b) { return __fmul_rn(a, b); }
-__device__ inline double product(double a, double b) { return __dmul_rn(a, b); }
-__device__ inline float product_plus(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ inline double product_plus(double a, double b, double c) { return __fma_rn(a, b, c); }
 
 // Returns the prediction of a point from the values of the tile's elements, of which element `i` is `value(i)`.
 template <typename Value>

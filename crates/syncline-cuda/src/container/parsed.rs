@@ -35,6 +35,8 @@ pub struct Parsed<'a> {
     pub starts: CudaViewMut<'a, u32>,
     /// Decoding tables.
     pub tables: CudaViewMut<'a, u32>,
+    /// How many tiles are left over by the kernels of ordinary tiles, and their numbers.
+    pub listed: CudaViewMut<'a, u32>,
     /// Entries of `starts` per chunk.
     pub starts_stride: u32,
     batch: ChunkBatch,
@@ -63,6 +65,7 @@ impl<'a> Parsed<'a> {
             places: frame.slice(batch.tiles() as usize)?,
             starts: frame.slice(chunks * stride)?,
             tables: frame.slice(chunks * CODEBOOKS * TABLE)?,
+            listed: frame.slice(batch.tiles() as usize + 1)?,
             starts_stride: stride as u32,
             batch: *batch,
             tiles: geometry.chunk_tiles(),
@@ -78,6 +81,7 @@ impl<'a> Parsed<'a> {
             + Arena::bytes_for::<TilePlace>(batch.tiles() as usize)
             + Arena::bytes_for::<u32>(chunks * starts_stride(geometry, batch))
             + Arena::bytes_for::<u32>(chunks * CODEBOOKS * TABLE)
+            + Arena::bytes_for::<u32>(batch.tiles() as usize + 1)
     }
 
     /// Returns the kernels' argument. It borrows nothing: `self` must be alive when the kernel runs.
@@ -88,6 +92,7 @@ impl<'a> Parsed<'a> {
             places: self.places.device_ptr_mut(stream).0,
             starts: self.starts.device_ptr_mut(stream).0,
             tables: self.tables.device_ptr_mut(stream).0,
+            listed: self.listed.device_ptr_mut(stream).0,
             starts_stride: self.starts_stride,
             tiles: self.tiles,
             chunk_count: self.batch.chunks(),

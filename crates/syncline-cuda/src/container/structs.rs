@@ -245,6 +245,8 @@ device_struct! {
         pub(super) starts: CUdeviceptr as "uint32_t *",
         /// Decoding tables of all codebooks, `CODEBOOKS` for each chunk.
         pub(super) tables: CUdeviceptr as "uint32_t *",
+        /// How many tiles the kernels of ordinary tiles have left over, and their numbers. None after parsing.
+        pub(super) listed: CUdeviceptr as "uint32_t *",
         pub(super) starts_stride: u32,
         /// Tiles of a whole chunk.
         pub(super) tiles: u32,

@@ -62,6 +62,10 @@ device_struct! {
         pub(super) first_element: u64,
         /// Tiles of the batch.
         pub(super) tiles: u32,
+        /// Whether the kernel of any tiles decodes only those that are listed.
+        pub(super) only_listed: u32,
+        /// Whether every row of a tile starts on a multiple of 16 bytes.
+        pub(super) vectors: u32,
         pub(super) unused: u32,
     }
 }

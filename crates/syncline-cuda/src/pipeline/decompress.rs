@@ -89,7 +89,7 @@ impl Decompressor {
         let mut decompressor = Self {
             geometry: DeviceGeometry::new(tiling, header.group_log2),
             parser: RecordParser::new(device, header.element_type.size())?,
-            decoder: TileDecoder::new(device, header, tiling)?,
+            decoder: TileDecoder::new(device, &stream, header, tiling)?,
             plans: plans.map_or_else(|| InterpolationPlans::new(&stream, header, tiling), Ok)?,
             hasher: Hasher::new(device)?,
             scratch,

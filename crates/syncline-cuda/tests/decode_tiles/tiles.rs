@@ -1,6 +1,14 @@
 //! Every predictor, scheme, and kind of codes, in tiles of every shape: streams whose records are changed so that they
 //! are still valid.
 
+use syncline_core::container::HEADER_LEN;
+use syncline_cuda::container::parse::{RecordParser, Records};
+use syncline_cuda::container::parsed::PROBLEM_WORDS;
+use syncline_cuda::decode::{Decoding, TileDecoder};
+use syncline_cuda::device::Arena;
+use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
+use syncline_cuda::predict::InterpolationPlans;
+
 use super::*;
 use crate::mutants::{Section, repair_checksums, sections};
 
@@ -73,5 +81,55 @@ fn large_codes_and_dense_strips_come_back() {
                 compress(&bytes_of::<f64>(&values), ElementType::F64, extents, Bound::Abs(bound), &Making::default());
             comes_back::<f64>(device, &stream, &made, &format!("{extents:?} {bound}"));
         }
+    }
+}
+
+/// Returns how many tiles of a stream of one batch the kernels of ordinary tiles leave over.
+fn left_over<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8]) -> u32 {
+    let (header, geometry) = opened(bytes);
+    let info = StreamInfo::from_bytes(bytes).unwrap();
+    let lengths: Vec<u32> = (0..geometry.chunks()).map(|chunk| info.record(chunk).1 as u32).collect();
+    let batch = ChunkBatch::new(&geometry, header.group_log2, 0..geometry.chunks()).unwrap();
+    let input = stream.clone_htod(bytes).unwrap();
+    let mut output = stream.alloc_zeros::<u8>(geometry.elements() as usize * size_of::<T>()).unwrap();
+    let mut problems = stream.alloc_zeros::<u32>(lengths.len() * PROBLEM_WORDS).unwrap();
+    let mut arena = Arena::new(stream.clone());
+    let mut frame = arena.frame().unwrap();
+    let records = Records { input: &input.as_view(), first: HEADER_LEN as u64, lengths: &lengths };
+    let on_device = DeviceGeometry::new(&geometry, header.group_log2);
+    let parser = RecordParser::new(device, size_of::<T>()).unwrap();
+    let problems = problems.as_view_mut();
+    let mut parsed = parser.parse(&mut frame, records, &header, &on_device, &batch, problems, None).unwrap();
+    let decoder = TileDecoder::new(device, stream, &header, &geometry).unwrap();
+    let work = Decoding {
+        input: &input.as_view(),
+        parsed: &mut parsed,
+        batch: &batch,
+        plans: &InterpolationPlans::new(stream, &header, &geometry).unwrap(),
+        tiles: 0..geometry.tiles(),
+        output: &mut output.as_view_mut(),
+        first_element: 0,
+    };
+    decoder.decode(&mut frame, work).unwrap();
+    assert!(stream.clone_dtoh(&parsed.problems).unwrap().iter().all(|&bits| bits == 0));
+    stream.clone_dtoh(&parsed.listed.slice(..1)).unwrap()[0]
+}
+
+/// The kernels of ordinary tiles decode all tiles that they are made for.
+#[test]
+fn ordinary_tiles_are_not_left_over() {
+    let Some((device, stream)) = device() else { return };
+    let extents = [24, 32, 40];
+    for (noise, bound) in [(0.0, 1e-3), (0.01, 1e-2), (0.5, 1e-4)] {
+        let values = waves(&extents, noise);
+        let making = Making { chunk_tiles: Some(23), ..Making::default() };
+        let made = |values: &[f64]| {
+            compress(&bytes_of::<f32>(values), ElementType::F32, &extents, Bound::Abs(bound), &making)
+        };
+        assert_eq!(left_over::<f32>(device, &stream, &made(&values)), 0, "noise {noise}");
+        // A value that no code has makes one tile special.
+        let mut special = values.clone();
+        special[1000] = f64::INFINITY;
+        assert_eq!(left_over::<f32>(device, &stream, &made(&special)), 1, "noise {noise}");
     }
 }
