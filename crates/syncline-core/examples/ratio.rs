@@ -8,9 +8,7 @@ use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, Tile, TileSize, Window};
 use syncline_core::huffman::IndexKind;
 use syncline_core::mem::scatter::Scatter;
-use syncline_core::pipeline::{
-    CoderOptions, DecodeScratch, Effort, ElementSource, EncodeScratch, decode_chunk, encode_chunk,
-};
+use syncline_core::pipeline::{CoderOptions, DecodeScratch, ElementSource, EncodeScratch, decode_chunk, encode_chunk};
 
 struct Bytes(Vec<u8>);
 
@@ -35,7 +33,7 @@ fn main() {
         let resolved = resolve(&scan, false).unwrap();
         let header = Header::new(of, shape, IndexKind::Symbol, &resolved).with_tile_size(tile_size);
         let geometry = header.geometry().unwrap();
-        let options = CoderOptions { effort: Effort::Balanced, ..CoderOptions::default() };
+        let options = CoderOptions::default();
         let mut scratch = EncodeScratch::default();
         let start = Instant::now();
         let mut records = Vec::new();

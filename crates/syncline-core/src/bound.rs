@@ -1,6 +1,7 @@
 //! Error bounds, and the quantization steps that hold them.
 
 mod fill;
+mod lattice;
 mod limits;
 mod pieces;
 mod psnr;

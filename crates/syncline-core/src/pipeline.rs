@@ -19,7 +19,7 @@ pub use context::ElementSource;
 pub use destination::{Destination, TileSink};
 
 #[doc(hidden)]
-pub use lossy::reserved_patterns;
+pub use lossy::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED, reserved_patterns};
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 pub use options::{Coder, CoderOptions, Effort};

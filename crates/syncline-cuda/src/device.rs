@@ -40,7 +40,7 @@ pub use program::{Kernel, Specialization};
 pub use side::SideStream;
 pub use tracer::Tracer;
 pub use transfer::specializations;
-pub(crate) use transfer::{Copies, CountedPlane, Patches, PlaneJoin, STRUCTS, Transfer};
+pub(crate) use transfer::{Copies, Patches, PlaneJoin, STRUCTS, Transfer};
 
 use crate::error::{CudaError, DriverContext, Result};
 

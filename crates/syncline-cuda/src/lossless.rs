@@ -18,11 +18,6 @@ mod write_tokens;
 pub use compress::{LosslessCompressor, is_supported};
 pub use decompress::LosslessDecompressor;
 
-pub(crate) use read_tokens::{TokenDecoder, Tokens};
-pub(crate) use records::TokenSections;
-pub(crate) use structs::RecordHeader;
-pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
-
 use crate::device::Specialization;
 
 /// Returns every specialization of these kernels, for the check that all of them compile.

@@ -1,4 +1,4 @@
-//! Prediction on the GPU: the plans of interpolation, which coding and decoding share.
+//! Prediction on the GPU: the plans of interpolation, which encoder and decoder share.
 
 mod plans;
 pub(crate) mod structs;

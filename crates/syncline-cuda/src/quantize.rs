@@ -7,8 +7,18 @@ pub(crate) mod structs;
 
 pub use bound_scan::BoundScan;
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS};
+pub(crate) use step::STEP_WORDS;
 
+use syncline_core::container::Header;
+
+use self::structs::Step;
 use crate::device::Specialization;
+
+/// Returns the quantizer's constants for streams with this header, as kernels read them from device memory.
+/// `minus_zeros` says whether there may be -0.0 among the elements.
+pub fn constants(header: &Header, minus_zeros: bool) -> [u64; STEP_WORDS] {
+    Step::new(header, minus_zeros).words()
+}
 
 /// Every specialization of the kernels of this module, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {

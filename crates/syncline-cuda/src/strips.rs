@@ -2,7 +2,16 @@
 //! of tiles as bits.
 
 mod encoded;
+mod encoder;
 pub(crate) mod structs;
 
 pub use encoded::Encoded;
+pub use encoder::{Form, TileEncoder};
 pub use structs::{BITMAP_CODEBOOK_AT, CODEBOOK_ROOM, CODEBOOKS, ChunkChoice, TileFacts};
+
+use crate::device::Specialization;
+
+/// Every specialization of the kernels of this module, for the check that all of them compile.
+pub fn specializations() -> Vec<Specialization> {
+    encoder::specializations()
+}

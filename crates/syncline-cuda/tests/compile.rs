@@ -20,6 +20,7 @@ fn specializations(shared_memory: u32) -> Vec<Specialization> {
         syncline_cuda::lzss::specializations(shared_memory),
         syncline_cuda::lossless::specializations(),
         syncline_cuda::quantize::specializations(),
+        syncline_cuda::strips::specializations(),
         syncline_cuda::container::specializations(),
     ]
     .concat()

@@ -2,22 +2,18 @@
 
 mod common;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use common::streams::{Field, Options};
+use common::tile_parts::{Codes, packed, strips_of, u32_at};
 use common::{Random, Share, pick, unless_tiny};
 use syncline_core::array::ElementType;
-use syncline_core::bits::pack::{BLOCK, unpack_block, unpack_values};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{
-    ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, Sections, SparseList, TileMeta, TileSection, parse_record,
-    read_bases,
+    ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, Sections, SparseList, TileSection, parse_record, read_bases,
 };
 use syncline_core::geometry::{Tile, TileSize};
-use syncline_core::huffman::codebook::Codebook;
 use syncline_core::quantize::mask::MaskKind;
-use syncline_core::strips::{STRIP_LEN, SYMBOLS};
 use syncline_cuda::Device;
 use syncline_cuda::container::progress::Progress;
 use syncline_cuda::container::records::{RecordInput, RecordMaker};
@@ -26,74 +22,6 @@ use syncline_cuda::cudarc::driver::{CudaStream, CudaViewMut, DeviceRepr};
 use syncline_cuda::device::Arena;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use syncline_cuda::strips::{BITMAP_CODEBOOK_AT, CODEBOOK_ROOM, ChunkChoice, Encoded, TileFacts};
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
-}
-
-/// The section of codes.
-struct Codes<'r> {
-    codebooks: &'r [u8],
-    /// Bits of each strip, and the start of its first one.
-    strips: Vec<Range<u32>>,
-    words: Vec<u32>,
-}
-
-impl<'r> Codes<'r> {
-    fn parse(section: &'r [u8]) -> Self {
-        let [strips, live, _, codebook_bytes, _, index_bytes] =
-            std::array::from_fn(|i| u32_at(section, 4 * i) as usize);
-        let codebooks = &section[24..24 + codebook_bytes];
-        let mut at = (24 + codebook_bytes).next_multiple_of(4);
-        let mut zeros = vec![0; strips];
-        if live < strips {
-            zeros = unpack_values::<1>(&section[at..], strips).collect();
-            at = (at + strips.div_ceil(8)).next_multiple_of(4);
-        }
-        let blocks = live.div_ceil(BLOCK);
-        let (descriptors, mut deltas) = section[at..at + index_bytes].split_at((2 * blocks).next_multiple_of(4));
-        let mut lengths = Vec::new();
-        for descriptor in &descriptors.as_chunks::<2>().0[..blocks] {
-            let descriptor = u32::from(u16::from_le_bytes(*descriptor));
-            let width = descriptor >> 12;
-            lengths.extend(unpack_block(deltas, width).unwrap().map(|delta| (descriptor & 0xFFF) + delta as u32));
-            deltas = &deltas[4 * width as usize..];
-        }
-        let (mut position, mut lengths) = (0, lengths.into_iter());
-        let strips = zeros.iter().map(|&zero| {
-            let start = position;
-            position += if zero == 1 { 0 } else { lengths.next().unwrap() };
-            start..position
-        });
-        let words = &section[(at + index_bytes).next_multiple_of(16)..];
-        let words = words.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        Self { codebooks, strips: strips.collect(), words }
-    }
-
-    /// Returns bits in words of their own, first bit at the top.
-    fn bits(&self, bits: Range<u32>) -> Vec<u32> {
-        let bit = |at: u32| self.words[at as usize / 32] >> (31 - at % 32) & 1;
-        let all: Vec<u32> = bits.map(bit).collect();
-        let word = |bits: &[u32]| (0..).zip(bits).fold(0, |word, (i, &bit)| word | bit << (31 - i));
-        all.chunks(32).map(word).collect()
-    }
-}
-
-fn strips_of(tile: &Tile, meta: &TileMeta) -> usize {
-    let of_codes = if meta.constant { 0 } else { tile.len().div_ceil(STRIP_LEN) };
-    meta.bitmaps() * tile.len().div_ceil(4 * STRIP_LEN) + of_codes
-}
-
-fn packed(meta: &TileMeta, is_empty: bool, verbatim: usize) -> u32 {
-    u32::from(meta.constant)
-        | u32::from(meta.predictor) << 1
-        | u32::from(meta.class) << 3
-        | (meta.mask as u32) << 5
-        | u32::from(meta.pattern) << 7
-        | (meta.sign as u32) << 9
-        | u32::from(is_empty) << 11
-        | (verbatim as u32) << 12
-}
 
 /// The tiles of a batch as encoding would leave them.
 #[derive(Default)]
@@ -172,13 +100,9 @@ impl Arrays {
         }
 
         let classes: u8 = if section.classes { 4 } else { 1 };
-        let mut rest = codes.codebooks;
-        for _ in 0..classes {
-            rest = &rest[Codebook::parse(rest, SYMBOLS, "test").unwrap().1..];
-        }
-        let of_classes = codes.codebooks.len() - rest.len();
+        let (of_codes, rest) = codes.codebooks(section.classes);
         let mut codebooks = vec![0xEE; CODEBOOK_ROOM];
-        codebooks[..of_classes].copy_from_slice(&codes.codebooks[..of_classes]);
+        codebooks[..of_codes.len()].copy_from_slice(of_codes);
         codebooks[BITMAP_CODEBOOK_AT..][..rest.len()].copy_from_slice(rest);
         self.codebooks.extend(codebooks);
         self.choices.push(ChunkChoice {
@@ -186,7 +110,7 @@ impl Arrays {
             listed: 3,
             predictors: section.predictors,
             classes,
-            codebook_bytes: of_classes as u32,
+            codebook_bytes: of_codes.len() as u32,
             // A codebook that no tile needs is left out.
             bitmap_codebook_bytes: if rest.is_empty() { 77 } else { rest.len() as u32 },
             ..ChunkChoice::default()

@@ -11,7 +11,7 @@ use syncline_core::pipeline::Coder;
 
 /// The keys of the text form with their values, for messages.
 const KEYS: &str =
-    "coder=auto|huffman|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8, tile=small|large|auto";
+    "coder=auto|huffman|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8, tile=small|large";
 
 /// Single choices of the encoder, for those who have measured that another one than that of the effort serves them
 /// better. `docs/ADVANCED.md` in the repository describes each.
@@ -28,34 +28,34 @@ const KEYS: &str =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Advanced {
-    /// Lossless stage. By default, the one of the effort.
+    /// Coder of lossless streams. By default, the one of the effort.
     pub coder: Option<Coder>,
-    /// Index of the Huffman streams, which determines how fast and in how small parts they can be decoded.
+    /// Index of the Huffman streams of lossless streams, which determines in how small parts they can be decoded.
     pub index: IndexKind,
     /// LZSS level, from 1 (fastest) to 9 (smallest). By default, the one of the effort.
     pub level: Option<u8>,
     /// Width of LZSS symbols. By default, it is chosen by a sample of each chunk.
     pub symbol: Option<SymbolWidth>,
-    /// Size of the tiles in which values are predicted; `None` chooses it by a sample of the array.
+    /// Size of the tiles in which values are predicted with an error bound. By default, the one of the effort.
     pub tile: Option<TileSize>,
 }
 
 impl Default for Advanced {
-    /// Returns the choices of the effort, the symbol index, and small tiles.
+    /// Returns the choices of the effort, and the symbol index.
     fn default() -> Self {
-        Self { coder: None, index: IndexKind::Symbol, level: None, symbol: None, tile: Some(TileSize::Small) }
+        Self { coder: None, index: IndexKind::Symbol, level: None, symbol: None, tile: None }
     }
 }
 
 impl Advanced {
-    /// Sets the lossless stage.
+    /// Sets the coder of lossless streams.
     #[must_use]
     pub fn with_coder(self, coder: Coder) -> Self {
         Self { coder: Some(coder), ..self }
     }
 
-    /// Sets the index of the Huffman streams. With [`IndexKind::None`], streams of the efforts balanced and best are
-    /// smaller, but only the CPU makes and reads them, and a chunk as a whole.
+    /// Sets the index of the Huffman streams of lossless streams. With [`IndexKind::None`], these are smaller, but only
+    /// the CPU makes and reads them, and a chunk as a whole.
     #[must_use]
     pub fn with_index(self, index: IndexKind) -> Self {
         Self { index, ..self }
@@ -74,15 +74,14 @@ impl Advanced {
     }
 
     /// Sets the size of the tiles in which values are predicted. Large tiles make streams of smooth fields smaller, but
-    /// a part of an array takes up to eight times as many elements to be decoded, and only the CPU compresses with
-    /// them. They need an effort other than fast. No effect on lossless streams.
+    /// a part of an array takes up to eight times as many elements to be decoded. No effect on lossless streams.
     ///
-    /// `None` compresses a sample of at most 1 Mi elements with both sizes, and takes large tiles if that saves more
-    /// than 4 %, or anything with the effort best. [`Writer`](crate::Writer), which does not see the whole array,
-    /// takes small ones then.
+    /// By default, tiles are small; with the effort best, a sample of at most 1 Mi elements is compressed with both
+    /// sizes, and the one with the shorter stream is taken. [`Writer`](crate::Writer), which does not see the whole
+    /// array, takes small ones.
     #[must_use]
-    pub fn with_tile(self, tile: Option<TileSize>) -> Self {
-        Self { tile, ..self }
+    pub fn with_tile(self, tile: TileSize) -> Self {
+        Self { tile: Some(tile), ..self }
     }
 
     /// Returns the keys that differ from the default, with their values.
@@ -91,11 +90,7 @@ impl Advanced {
         let index = (self.index != IndexKind::Symbol).then(|| ("index", self.index.to_string()));
         let level = self.level.map(|level| ("level", level.to_string()));
         let symbol = self.symbol.map(|width| ("symbol", width.bytes().to_string()));
-        let tile = match self.tile {
-            Some(TileSize::Small) => None,
-            Some(size) => Some(("tile", size.to_string())),
-            None => Some(("tile", "auto".into())),
-        };
+        let tile = self.tile.map(|size| ("tile", size.to_string()));
         [coder, index, level, symbol, tile].into_iter().flatten()
     }
 
@@ -108,8 +103,7 @@ impl Advanced {
             ("level", _) => self.with_level(value.parse().ok().filter(|level| LEVELS.contains(level))?),
             ("symbol", "auto") => self.with_symbol(None),
             ("symbol", _) => self.with_symbol(Some(SymbolWidth::from_bytes(value.parse().ok()?)?)),
-            ("tile", "auto") => self.with_tile(None),
-            ("tile", _) => self.with_tile(Some(value.parse().ok()?)),
+            ("tile", _) => self.with_tile(value.parse().ok()?),
             _ => return None,
         })
     }
@@ -149,14 +143,14 @@ mod tests {
         let indexes = [IndexKind::Symbol, IndexKind::None].map(|index| of().with_index(index));
         let levels = LEVELS.map(|level| of().with_level(level));
         let symbols = SymbolWidth::ALL.map(|width| of().with_symbol(Some(width)));
-        let tiles = [None, Some(TileSize::Small), Some(TileSize::Large)].map(|tile| of().with_tile(tile));
-        let all = [of().with_coder(Coder::Lzss).with_level(9).with_tile(None).with_index(IndexKind::None)];
+        let tiles = [TileSize::Small, TileSize::Large].map(|tile| of().with_tile(tile));
+        let all = [of().with_coder(Coder::Lzss).with_level(9).with_tile(TileSize::Small).with_index(IndexKind::None)];
         for advanced in coders.into_iter().chain(indexes).chain(levels).chain(symbols).chain(tiles).chain(all) {
             assert_eq!(advanced.to_string().parse::<Advanced>().unwrap(), advanced, "{advanced}");
         }
         assert_eq!(of().to_string(), "");
-        let spaced = " level = 2 , tile=large,tile=auto,".parse::<Advanced>().unwrap();
-        assert_eq!(spaced, of().with_level(2).with_tile(None));
+        let spaced = " level = 2 , tile=large,tile=small,".parse::<Advanced>().unwrap();
+        assert_eq!(spaced, of().with_level(2).with_tile(TileSize::Small));
     }
 
     #[test]

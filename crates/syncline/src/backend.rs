@@ -5,7 +5,6 @@ use std::fmt;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
-use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
@@ -150,8 +149,7 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
         (Bound::Lossless, Backend::Auto | Backend::Cpu) => {
             Some("lossless compression runs on the CPU unless a GPU is requested".into())
         }
-        _ if no_index => Some("streams without an index are compressed on the CPU".into()),
-        _ if options.advanced().tile != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
+        (Bound::Lossless, _) => Some("streams without an index are compressed on the CPU".into()),
         _ => None,
     }
 }
@@ -175,7 +173,9 @@ pub(crate) fn decode_obstacle(
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
-        _ if header.index != IndexKind::Symbol => "streams without an index are decompressed on the CPU",
+        Pipeline::Lossless if header.index != IndexKind::Symbol => {
+            "lossless streams without an index are decompressed on the CPU"
+        }
         Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
         _ => return Ok(None),
     };
@@ -206,10 +206,7 @@ mod tests {
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Huffman] {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
-                let with = |tile| options.clone().with_advanced(options.advanced().with_tile(tile));
                 assert!(encode_obstacle(&options).is_none());
-                assert!(encode_obstacle(&with(None)).is_some());
-                assert!(encode_obstacle(&with(Some(TileSize::Large))).is_some());
             }
         }
         let shape = Shape::new(&[1]).unwrap();
@@ -217,15 +214,13 @@ mod tests {
         let decode = |backend, planes| decode_obstacle(backend, &header, true, || Ok(planes)).unwrap();
         assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
         assert!(decode(Backend::Auto, false).is_some());
-        let lossy = Header { pipeline: Pipeline::Quantized, token_codes: true, ..header.clone() };
+        let lossy = Header { pipeline: Pipeline::Quantized, ..header.clone() };
         assert!(decode_obstacle(Backend::Auto, &lossy, true, || Ok(false)).unwrap().is_none());
-        let no_index = Header { index: IndexKind::None, ..lossy };
-        assert!(decode_obstacle(Backend::Auto, &no_index, true, || Ok(false)).unwrap().is_some());
-        for (bound, coder) in [(Bound::Abs(1.0), Coder::Huffman), (Bound::Lossless, Coder::LzssHuffman)] {
-            let with_index = of(bound, coder).with_backend(cuda);
-            let no_index = with_index.advanced().with_index(IndexKind::None);
-            assert!(encode_obstacle(&with_index.with_advanced(no_index)).is_some());
-        }
+        let no_index = Header { index: IndexKind::None, ..header };
+        assert!(decode_obstacle(cuda, &no_index, true, || Ok(false)).unwrap().is_some());
+        let with_index = of(Bound::Lossless, Coder::LzssHuffman).with_backend(cuda);
+        let no_index = with_index.advanced().with_index(IndexKind::None);
+        assert!(encode_obstacle(&with_index.with_advanced(no_index)).is_some());
     }
 
     #[test]

@@ -146,9 +146,7 @@ pub(crate) fn header_for(
     if header.pipeline == Pipeline::Lossless {
         return header;
     }
-    let token_codes = options.coder_options().token_codes(options.bound());
-    let lzss_codes = options.coder().lzss_codes() && tile_size == TileSize::Small;
-    Header { lzss_codes, token_codes, ..header }.with_tile_size(tile_size)
+    header.with_tile_size(tile_size)
 }
 
 /// The compression of one array.

@@ -159,29 +159,35 @@ impl CompressOptions {
 
     /// Returns the advanced options that were set and change nothing, each with the reason.
     pub fn advanced_without_effect(&self) -> Vec<(&'static str, &'static str)> {
-        let Advanced { index, level, symbol, tile, .. } = self.advanced;
+        let Advanced { coder, index, level, symbol, tile } = self.advanced;
+        let is_lossy = self.bound != Bound::Lossless;
         let without_lzss = self.coder() == Coder::Huffman;
+        let without_index = self.coder() == Coder::Lzss;
         let checks = [
-            (level.is_some() && without_lzss, ("level", "without LZSS: add coder=auto")),
-            (symbol.is_some() && without_lzss, ("symbol", "without LZSS: add coder=auto")),
+            (coder.is_some() && is_lossy, ("coder", "with an error bound")),
+            (index != IndexKind::Symbol && is_lossy, ("index", "with an error bound")),
+            (level.is_some() && is_lossy, ("level", "with an error bound")),
+            (symbol.is_some() && is_lossy, ("symbol", "with an error bound")),
+            (level.is_some() && !is_lossy && without_lzss, ("level", "without LZSS: add coder=auto")),
+            (symbol.is_some() && !is_lossy && without_lzss, ("symbol", "without LZSS: add coder=auto")),
             (
-                index != IndexKind::Symbol && self.coder() == Coder::Lzss,
+                index != IndexKind::Symbol && !is_lossy && without_index,
                 ("index", "with coder=lzss, which has no index"),
             ),
-            (tile != Some(TileSize::Small) && self.bound == Bound::Lossless, ("tile", "without an error bound")),
+            (tile.is_some() && !is_lossy, ("tile", "without an error bound")),
         ];
         checks.into_iter().filter_map(|(is_useless, what)| is_useless.then_some(what)).collect()
     }
 
-    /// Returns the lossless stage: the one that was set, or that of the effort.
+    /// Returns the coder of lossless streams: the one that was set, or that of the effort.
     pub(crate) fn coder(&self) -> Coder {
-        let of_effort = match (self.bound, self.advanced.tile) {
-            (Bound::Lossless, _) => self.effort.coder(self.bound),
-            // Codes of large tiles are not coded by LZSS.
-            (_, Some(TileSize::Large)) => Coder::Huffman,
-            _ => self.effort.coder(self.bound),
-        };
-        self.advanced.coder.unwrap_or(of_effort)
+        self.advanced.coder.unwrap_or(self.effort.coder())
+    }
+
+    /// Returns the size of the tiles of streams with an error bound: the one that was set, or that of the effort. `None`
+    /// chooses it by a sample.
+    pub(crate) fn tile(&self) -> Option<TileSize> {
+        self.advanced.tile.or((self.effort != Effort::Best).then_some(TileSize::Small))
     }
 
     /// Returns whether decompressed values compress to themselves.
@@ -215,28 +221,16 @@ impl CompressOptions {
     /// [`Error::InvalidArgument`].
     pub(crate) fn validate(&self, element_type: ElementType) -> Result<()> {
         self.bound.validate(element_type)?;
-        let Advanced { coder, tile, .. } = self.advanced;
-        self.coder_options().validate(self.bound)?;
-        if tile != Some(TileSize::Large) || self.bound == Bound::Lossless {
-            return Ok(());
-        }
-        if self.effort == Effort::Fast {
-            return Err(Error::invalid("large tiles need the effort balanced or best: leave out tile=large"));
-        }
-        if coder == Some(Coder::LzssHuffman) {
-            return Err(Error::invalid("large tiles have no LZSS: use coder=huffman, or leave out tile=large"));
-        }
-        Ok(())
+        self.coder_options().validate()
     }
 
-    /// Returns the parameters of the lossless stage.
+    /// Returns the choices of the encoder of chunks.
     pub(crate) fn coder_options(&self) -> CoderOptions {
         let Advanced { symbol, level, .. } = self.advanced;
         CoderOptions {
             coder: self.coder(),
             symbol,
-            level: level.unwrap_or(self.effort.level(self.bound)),
-            effort: self.effort,
+            level: level.unwrap_or(self.effort.level()),
             rewritable: self.rewritable,
         }
     }

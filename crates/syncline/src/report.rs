@@ -6,7 +6,6 @@ use syncline_core::container::{FORMAT_VERSION, Header};
 use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::ChunkReport;
-use syncline_core::tokens;
 
 use crate::backend::Execution;
 
@@ -85,11 +84,6 @@ pub struct Report {
     pub shape: Shape,
     /// Kind of the stream.
     pub pipeline: Pipeline,
-    /// Whether chunks may store their codes as LZSS tokens. [`ChunkReport::lzss_chunks`] is the number of those that
-    /// do.
-    pub lzss_codes: bool,
-    /// Whether chunks may have token codebooks and interpolated tiles. [`ChunkReport::schemes`] counts those that do.
-    pub token_codes: bool,
     /// Requested bound.
     pub bound: Bound,
     /// Bound that holds: an absolute error, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
@@ -100,12 +94,10 @@ pub struct Report {
     pub range: Option<(f64, f64)>,
     /// Fill patterns. The stream does not contain their counts.
     pub fills: Vec<FillPattern>,
-    /// Requested kind of index.
+    /// Requested kind of index of lossless streams.
     pub index: IndexKind,
     /// Size of the tiles.
     pub tile_size: TileSize,
-    /// Number of symbols in a group of the quantization codes.
-    pub group_size: u32,
     /// Length of the array in bytes.
     pub uncompressed_bytes: u64,
     /// Length of the stream in bytes.
@@ -122,8 +114,6 @@ impl Report {
             element_type: header.element_type,
             shape: header.shape,
             pipeline: header.pipeline,
-            lzss_codes: header.lzss_codes,
-            token_codes: header.token_codes,
             bound: header.bound,
             abs_bound: header.abs_bound,
             step: header.step,
@@ -131,11 +121,6 @@ impl Report {
             fills: patterns.map(|&bits| FillPattern::new(header.element_type, bits, 0)).collect(),
             index: header.index,
             tile_size: header.tile_size,
-            group_size: if header.token_codes {
-                tokens::group_len(header.tile_size) as u32
-            } else {
-                1 << header.group_log2
-            },
             uncompressed_bytes: header.shape.len() * header.element_type.size() as u64,
             compressed_bytes,
             totals: ChunkReport::default(),

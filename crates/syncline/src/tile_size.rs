@@ -4,7 +4,6 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Pipeline, Resolved};
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, TileSize};
-use syncline_core::pipeline::{Coder, Effort};
 
 use crate::estimate::sample;
 use crate::io::ReadAt;
@@ -14,9 +13,6 @@ use crate::source::ArraySource;
 
 /// Most elements of the sample.
 const SAMPLE_ELEMENTS: u64 = 1 << 20;
-/// Large tiles are taken if the sample's stream is shorter by more than this percentage, because they take longer to be
-/// read in part. With the effort best, the shorter stream is taken.
-const LEAST_GAIN: u64 = 4;
 
 /// Returns the fill values that were detected. The sample has NaN and zeros of its own among its patterns.
 fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
@@ -24,7 +20,8 @@ fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
     Fill::of(&values.filter(|value| !value.is_nan() && *value != 0.0).collect::<Vec<f64>>())
 }
 
-/// Returns the size that the options state, or else the one that a sample of the array is better compressed with.
+/// Returns the size that the options state, or else that of the effort: small tiles, or for the best one the size that a
+/// sample of the array is better compressed with.
 ///
 /// # Errors
 /// Those of [`compress`](crate::compress).
@@ -35,9 +32,8 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     options: &CompressOptions,
     resolved: &Resolved,
 ) -> Result<TileSize> {
-    let bound = match (options.advanced().tile, resolved.pipeline) {
+    let bound = match (options.tile(), resolved.pipeline) {
         (Some(size), _) => return Ok(size),
-        (None, _) if options.effort() == Effort::Fast => return Ok(TileSize::Small),
         (None, Pipeline::Lossless) => return Ok(TileSize::Small),
         (None, Pipeline::LogQuantized) => options.bound(),
         (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
@@ -48,13 +44,10 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         given => given,
     };
     let inner = sample::options_for(options, bound, fill);
-    let bytes = |size, coder| -> Result<u64> {
-        let inner = inner.clone().with_advanced(inner.advanced().with_tile(Some(size)).with_coder(coder));
+    let bytes = |size| -> Result<u64> {
         let (elements, shape) = (sample.bytes(), sample.shape());
         let summary = compress_array(elements, 0, element_type, shape, &inner, |_, _| Ok(size), std::io::sink())?;
         Ok(summary.compressed_bytes)
     };
-    let (small, large) = (bytes(TileSize::Small, options.coder())?, bytes(TileSize::Large, Coder::Huffman)?);
-    let gain = if options.effort() == Effort::Best { 0 } else { LEAST_GAIN };
-    Ok(if large * 100 < small * (100 - gain) { TileSize::Large } else { TileSize::Small })
+    Ok(if bytes(TileSize::Large)? < bytes(TileSize::Small)? { TileSize::Large } else { TileSize::Small })
 }

@@ -26,9 +26,8 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 21] = [
+const CASES: [Case; 19] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
-    case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
     case("f32_2d_abs_fill", ElementType::F32, &[50, 45], Bound::Abs(0.05), IndexKind::Symbol),
     case("f32_1d_outliers", ElementType::F32, &[1500], Bound::Abs(1e-4), IndexKind::Symbol),
     case("f32_2d_pw_rel", ElementType::F32, &[33, 40], Bound::PwRel(1e-2), IndexKind::Symbol),
@@ -38,14 +37,13 @@ const CASES: [Case; 21] = [
     case("u8_raw", ElementType::U8, &[100], Bound::Lossless, IndexKind::Symbol),
     case("i32_1d_lzss", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Symbol),
     case("u16_2d_lzss_huffman", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),
-    case("f32_2d_lzss_huffman", ElementType::F32, &[64, 160], Bound::Abs(0.02), IndexKind::Symbol),
+    case("f32_2d_sparse", ElementType::F32, &[64, 160], Bound::Abs(0.02), IndexKind::Symbol),
     case("f32_6d_rel", ElementType::F32, &[2, 3, 1, 5, 9, 11], Bound::Rel(1e-3), IndexKind::Symbol),
     case("u16_7d_lossless", ElementType::U16, &[4, 2, 3, 2, 5, 6, 20], Bound::Lossless, IndexKind::Symbol),
-    case("f32_3d_balanced", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
-    case("f32_3d_balanced_large", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
-    case("f32_3d_balanced_no_index", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::None),
-    case("f64_2d_balanced", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
-    case("f32_2d_balanced_rewritable", ElementType::F32, &[50, 45], Bound::Abs(0.03), IndexKind::Symbol),
+    case("f32_3d_rel_large", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("u16_2d_no_index", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::None),
+    case("f64_2d_abs", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
+    case("f32_2d_abs_rewritable", ElementType::F32, &[50, 45], Bound::Abs(0.03), IndexKind::Symbol),
     case("f32_1d_best_pw_rel", ElementType::F32, &[3000], Bound::PwRel(1e-2), IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
 ];
@@ -75,12 +73,10 @@ fn array_bytes(case: &Case) -> Vec<u8> {
             ElementType::F32 => {
                 let mut value = (wave as f32 - 300.0) / 16.0 + noise as f32 / 256.0;
                 match (case.name, i % 211) {
-                    // Zeros with patches of noise; residuals outside of the usual radius, and only of that of a byte.
-                    ("f32_2d_lzss_huffman", 7) => value = 40.0,
-                    ("f32_2d_lzss_huffman", 90) => value = 8.0,
-                    ("f32_2d_lzss_huffman", _) => {
-                        value = if (x / 16 + y / 16) % 5 == 0 { noise as f32 / 128.0 } else { 0.0 }
-                    }
+                    // Zeros with patches of noise, and jumps.
+                    ("f32_2d_sparse", 7) => value = 40.0,
+                    ("f32_2d_sparse", 90) => value = 8.0,
+                    ("f32_2d_sparse", _) => value = if (x / 16 + y / 16) % 5 == 0 { noise as f32 / 128.0 } else { 0.0 },
                     ("f32_2d_abs_fill", 0..90) => value = -9999.0,
                     ("f32_2d_abs_fill", 100) => value = f32::INFINITY,
                     ("f32_2d_pw_rel", 0..20) => value = 0.0,
@@ -110,15 +106,9 @@ fn write_current(case: &Case) -> Vec<u8> {
         name if name.ends_with("_lzss_huffman") => Coder::LzssHuffman,
         _ => Coder::Huffman,
     };
-    let effort = match case.name {
-        name if name.contains("_balanced") => Effort::Balanced,
-        name if name.contains("_best") => Effort::Best,
-        _ => Effort::Fast,
-    };
-    let tile_size = if case.name.ends_with("_large") { TileSize::Large } else { TileSize::Small };
-    let advanced = Advanced::default().with_index(case.index).with_level(3).with_tile(Some(tile_size));
-    // The best effort includes LZSS, unless another coder is requested.
-    let advanced = if effort == Effort::Best { advanced } else { advanced.with_coder(pipeline) };
+    let effort = if case.name.contains("_best") { Effort::Best } else { Effort::Balanced };
+    let advanced = Advanced::default().with_index(case.index).with_coder(pipeline);
+    let advanced = if case.name.ends_with("_large") { advanced.with_tile(TileSize::Large) } else { advanced };
     let options = CompressOptions::new(case.bound).with_effort(effort).with_advanced(advanced);
     compress(&view, &options.with_rewritable(case.name.ends_with("_rewritable"))).unwrap()
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use syncline::{
-    Advanced, ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Effort, Element, Fill, TileSize, Writer,
+    Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, Element, Fill, TileSize, Writer,
     compress, decompress,
 };
 
@@ -29,16 +29,11 @@ fn options() -> impl Strategy<Value = CompressOptions> {
     ];
     let fills = prop::sample::select(vec![Fill::None, Fill::Auto, Fill::Value(0.0), Fill::Value(-9999.0)]);
     let efforts = prop::sample::select(Effort::ALL.to_vec());
-    let coders = prop::sample::select(vec![None, Some(Coder::LzssHuffman)]);
     let tiles = prop::sample::select(vec![TileSize::Small, TileSize::Large]);
-    (bounds, fills, efforts, coders, tiles).prop_map(|(bound, fill, effort, coder, tile)| {
-        let options = CompressOptions::new(bound).with_fill(fill).with_effort(effort).with_rewritable(true);
-        match (coder, effort) {
-            (Some(coder), Effort::Fast | Effort::Best) => options.with_advanced(Advanced::default().with_coder(coder)),
-            (_, Effort::Balanced) => options.with_advanced(Advanced::default().with_tile(Some(tile))),
-            _ => options,
-        }
-        .with_threads(1)
+    (bounds, fills, efforts, tiles).prop_map(|(bound, fill, effort, tile)| {
+        let advanced = Advanced::default().with_tile(tile);
+        let options = CompressOptions::new(bound).with_fill(fill).with_effort(effort).with_advanced(advanced);
+        options.with_rewritable(true).with_threads(1)
     })
 }
 

@@ -7,13 +7,13 @@ use std::io::Read;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    Advanced, ArrayStats, ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort,
-    Fill, Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
+    Advanced, ArrayStats, ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill,
+    Pipeline, Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
 };
 
 fn large(bound: Bound) -> CompressOptions {
     CompressOptions::new(bound)
-        .with_advanced(Advanced::default().with_tile(Some(TileSize::Large)))
+        .with_advanced(Advanced::default().with_tile(TileSize::Large))
         .with_threads(1)
         .with_backend(Backend::Cpu)
 }
@@ -51,7 +51,8 @@ fn every_type_shape_and_bound_holds() {
                     check_bound(&as_type::<f64>(&values), extents, &options).0,
                 ] {
                     let report = inspect(&stream).unwrap();
-                    assert_eq!(report.tile_size, if report.token_codes { TileSize::Large } else { TileSize::Small });
+                    let is_lossy = report.pipeline != Pipeline::Lossless;
+                    assert_eq!(report.tile_size, if is_lossy { TileSize::Large } else { TileSize::Small });
                     interpolated += report.totals.interpolated_tiles;
                 }
             }
@@ -139,29 +140,26 @@ fn a_sample_chooses() {
     let mut rng = Rng(1);
     let noise: Vec<f32> = smooth.iter().map(|value| value + rng.unit() as f32).collect();
     let options = large(Bound::Rel(1e-3));
-    for (values, expected) in [(&smooth, TileSize::Large), (&noise, TileSize::Small)] {
+    for values in [&smooth, &noise] {
         let view = ArrayView::new(values, &extents).unwrap();
-        for effort in [Effort::Balanced, Effort::Best] {
-            let options = options.clone().with_effort(effort);
-            let chosen = compress(&view, &options.clone().with_advanced(Advanced::default().with_tile(None))).unwrap();
-            // The effort best takes what is shorter, by however little.
-            let expected = if effort == Effort::Best { TileSize::Large } else { expected };
-            assert_eq!(inspect(&chosen).unwrap().tile_size, expected);
-            assert!(
-                compress(&view, &options.clone().with_advanced(Advanced::default().with_tile(Some(expected)))).unwrap()
-                    == chosen
-            );
-            let other = if expected == TileSize::Large { TileSize::Small } else { TileSize::Large };
-            let other =
-                compress(&view, &options.with_advanced(Advanced::default().with_tile(Some(other)))).unwrap().len();
-            assert!(chosen.len() * 100 <= other * 104, "{effort}: {} and {other}", chosen.len());
+        let stream =
+            |effort, advanced| compress(&view, &options.clone().with_effort(effort).with_advanced(advanced)).unwrap();
+        let [small, large] = [TileSize::Small, TileSize::Large].map(|size| Advanced::default().with_tile(size));
+        for effort in Effort::ALL {
+            let (small, large) = (stream(effort, small), stream(effort, large));
+            // Only the effort best looks for the shorter stream.
+            let expected = if effort == Effort::Best && large.len() < small.len() { &large } else { &small };
+            assert!(stream(effort, Advanced::default()) == *expected, "{effort}");
         }
         // A writer does not see the whole array.
-        let options = CompressOptions::new(Bound::Abs(1e-3)).with_advanced(Advanced::default().with_tile(None));
+        let options = CompressOptions::new(Bound::Abs(1e-3)).with_effort(Effort::Best);
         let mut writer = Writer::new(Vec::new(), view.element_type(), view.shape(), &options).unwrap();
         writer.push(view.bytes()).unwrap();
         assert_eq!(inspect(&writer.finish().unwrap()).unwrap().tile_size, TileSize::Small);
     }
+    let view = ArrayView::new(&smooth, &extents).unwrap();
+    let best = options.with_effort(Effort::Best).with_advanced(Advanced::default());
+    assert_eq!(inspect(&compress(&view, &best).unwrap()).unwrap().tile_size, TileSize::Large);
 }
 
 /// All patterns of a header together would be too many fill values.
@@ -181,39 +179,30 @@ fn a_sample_of_an_array_with_fill_values_nan_and_zeros_chooses() {
     let view = ArrayView::new(&values, &[300, 300]).unwrap();
     for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3)] {
         for fill in [Fill::Auto, Fill::None, Fill::Value(1e20)] {
-            let stream =
-                compress(&view, &large(bound).with_advanced(Advanced::default().with_tile(None)).with_fill(fill))
-                    .unwrap();
+            let stream = compress(
+                &view,
+                &large(bound).with_advanced(Advanced::default()).with_effort(Effort::Best).with_fill(fill),
+            )
+            .unwrap();
             assert!(decompress(&stream, &DecompressOptions::default()).is_ok());
         }
     }
 }
 
 #[test]
-fn options_that_large_tiles_do_not_have() {
+fn lossless_streams_have_no_choice_of_tiles() {
     let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();
     let view = ArrayView::new(&values, &[100, 100]).unwrap();
-    let fails = |options: &CompressOptions, part: &str| {
-        let error = compress(&view, options).unwrap_err().to_string();
-        assert!(error.contains(part), "{error}");
-    };
-    let options = large(Bound::Abs(1e-3));
-    fails(&options.clone().with_effort(Effort::Fast), "effort balanced or best");
-    fails(
-        &options.clone().with_advanced(options.advanced().with_coder(Coder::LzssHuffman)),
-        "large tiles have no LZSS",
-    );
-    // What chooses, chooses among what there is.
-    let expected = compress(&view, &options).unwrap();
-    let auto = options.clone().with_advanced(options.advanced().with_coder(Coder::Auto));
-    assert!(compress(&view, &auto).unwrap() == expected);
-    let small = CompressOptions::new(Bound::Abs(1e-3)).with_effort(Effort::Fast);
-    let quick = compress(&view, &small.clone().with_advanced(Advanced::default().with_tile(None))).unwrap();
-    assert!(quick == compress(&view, &small).unwrap());
-    // A lossless stream has no choice of tiles.
     let lossless = compress(&view, &large(Bound::Lossless)).unwrap();
     assert!(lossless == compress(&view, &CompressOptions::new(Bound::Lossless)).unwrap());
-    // A GPU is not used, if there is one.
+}
+
+#[test]
+fn a_gpu_makes_the_same_large_tiles_or_is_missing() {
+    let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();
+    let view = ArrayView::new(&values, &[100, 100]).unwrap();
+    let options = large(Bound::Abs(1e-3));
+    let expected = compress(&view, &options).unwrap();
     match compress(&view, &options.with_backend(Backend::Cuda(CudaDevices::One(0)))) {
         Ok(stream) => assert!(stream == expected),
         Err(error) => assert!(matches!(error, syncline::Error::Gpu { .. }), "{error}"),

@@ -56,14 +56,14 @@ impl Resolved {
         let mut tighter = self.clone();
         if self.pipeline == Pipeline::Quantized {
             tighter.abs_bound = self.abs_bound * factor;
-            tighter.quantize(element, None);
+            tighter.quantize(element, None, None);
         }
         tighter
     }
 
     /// Takes the step for the resolved absolute bound, or lossless if no step will do. `stats` are those of the array;
-    /// `None` for a bound that depends on the range.
-    fn quantize(&mut self, element: ElementType, stats: Option<&ArrayStats>) {
+    /// `None` for a bound that depends on the range. `lattice` is a number of which the values are whole multiples.
+    fn quantize(&mut self, element: ElementType, stats: Option<&ArrayStats>, lattice: Option<f64>) {
         let limits = Limits::of(element);
         let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
         // With a bound above every magnitude, every value is reconstructed as 0. The bound is reduced, because a larger
@@ -75,6 +75,14 @@ impl Resolved {
             Some(_) if bound - rounding >= bound / 2.0 => 2.0 * (bound - rounding),
             _ => 2.0 * bound,
         };
+        // Whole multiples of more than twice the bound are fewer than multiples of a smaller step, and exact.
+        let lattice = lattice.filter(|&lattice| lattice > 2.0 * self.abs_bound && !self.rewritable);
+        let of_lattice = |&lattice: &f64| {
+            lattice <= limits.largest_bound && magnitude.unwrap_or(f64::INFINITY) / lattice < limits.largest_integer
+        };
+        if let Some(lattice) = lattice.filter(of_lattice) {
+            step = lattice;
+        }
         let mut fits = magnitude.unwrap_or(0.0) / step < limits.largest_integer;
         if !fits && stats.is_some_and(|stats| stats.most_values_fit(2.0 * bound * limits.largest_integer)) {
             // With an absolute bound, a few values that are too large to be quantized are stored verbatim, and their
@@ -110,6 +118,17 @@ impl Resolved {
     }
 }
 
+/// Returns the absolute bound for values in a range, if the bound is linear.
+pub(super) fn linear_bound(bound: Bound, range: (f64, f64)) -> Option<f64> {
+    let bound = match bound {
+        Bound::Lossless | Bound::PwRel(_) => return None,
+        Bound::Abs(error) => error,
+        Bound::Rel(share) => of_extent(share, range),
+        Bound::Psnr(decibels) => psnr::bound(decibels, range),
+    };
+    Some(if bound.is_finite() { bound } else { f64::MAX })
+}
+
 /// The share of twice the bound that the step of a rewritable stream is: the rest is for the rounding of reconstructed
 /// values, which is not known if the range is not. It suffices for magnitudes of up to 2^15 steps of `f32`.
 const REWRITABLE_SHARE: f64 = 1.0 - 1.0 / 256.0;
@@ -136,20 +155,14 @@ pub fn resolve(stats: impl Into<ArrayStats>, rewritable: bool) -> Result<Resolve
     resolved.patterns = stats.patterns(matches!(bound, Bound::PwRel(_)));
     let range = stats.range().unwrap_or((0.0, 0.0));
     resolved.abs_bound = match bound {
-        Bound::Lossless => 0.0,
-        Bound::Abs(error) => error,
-        Bound::Rel(share) => of_extent(share, range),
-        Bound::Psnr(decibels) => psnr::bound(decibels, range),
         Bound::PwRel(ratio) => ratio,
+        _ => linear_bound(bound, range).unwrap_or(0.0),
     };
-    if !resolved.abs_bound.is_finite() {
-        resolved.abs_bound = f64::MAX;
-    }
     match bound {
         Bound::PwRel(_) => resolved.quantize_logarithm(element),
         // If there are no finite values, any step is valid, unless the bound is relative to their range.
         _ if resolved.abs_bound > 0.0 => {
-            resolved.quantize(element, Some(&stats).filter(|_| matches!(bound, Bound::Abs(_))));
+            resolved.quantize(element, Some(&stats).filter(|_| matches!(bound, Bound::Abs(_))), stats.lattice);
         }
         _ => resolved.give_up(),
     }
@@ -283,10 +296,34 @@ mod tests {
             let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::Auto), false).unwrap();
             assert_eq!((r.pipeline, r.abs_bound, r.step), (Pipeline::Lossless, 0.0, 0.0));
         }
-        let r = resolve(&scan(&[1f32, 2.0], Bound::Abs(1e-9), Fill::Auto), false).unwrap();
+        let r = resolve(&scan(&[1.1f32, 2.0], Bound::Abs(1e-9), Fill::Auto), false).unwrap();
         assert_eq!(r.pipeline, Pipeline::Lossless);
-        let r = resolve(&scan(&[1f64, 2.0], Bound::Abs(1e-8), Fill::Auto), false).unwrap();
+        let r = resolve(&scan(&[1.1f64, 2.0], Bound::Abs(1e-8), Fill::Auto), false).unwrap();
         assert_eq!(r.pipeline, Pipeline::Quantized);
+    }
+
+    #[test]
+    fn whole_multiples_of_more_than_twice_the_bound_take_these_as_the_step() {
+        let whole = f32s(5000, |i| if i == 7 { f32::NAN } else { (i * 37 % 1000) as f32 - 300.0 });
+        let quarters = f32s(5000, |i| (i * 37 % 1000) as f32 / 4.0);
+        for (x, bound, step) in [
+            (&whole, Bound::Abs(0.4), 1.0),
+            (&whole, Bound::Rel(1e-4), 1.0),
+            (&quarters, Bound::Rel(1e-4), 0.25),
+            (&quarters, Bound::Psnr(90.0), 0.25),
+        ] {
+            assert_eq!(resolve(&scan(x, bound, Fill::Auto), false).unwrap().step, step, "{bound:?}");
+            assert_ne!(resolve(&scan(x, bound, Fill::Auto), true).unwrap().step, step, "{bound:?}");
+        }
+        for bound in [Bound::Abs(0.5), Bound::Rel(1e-3), Bound::PwRel(1e-3)] {
+            assert_ne!(resolve(&scan(&whole, bound, Fill::Auto), false).unwrap().step, 1.0, "{bound:?}");
+        }
+        // Some values are between.
+        let odd = f32s(5000, |i| if i % 100 == 9 { 0.3 } else { i as f32 });
+        assert!(resolve(&scan(&odd, Bound::Rel(1e-5), Fill::Auto), false).unwrap().step < 0.2);
+        // Magnitudes that have more steps than there are integers.
+        let large = f32s(5000, |i| 2f32.powi((i % 40) as i32));
+        assert!(resolve(&scan(&large, Bound::Abs(0.3), Fill::Auto), false).unwrap().step < 1.0);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::convert::Infallible;
 pub use block::BlockStats;
 use block::{Bytes, Key};
 
-use super::limits::quantizable_magnitude;
+use super::lattice::{MOST_VALUES, spacing};
+use super::limits::{Limits, quantizable_magnitude};
+use super::resolve::linear_bound;
 use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
 
@@ -71,6 +73,8 @@ pub struct Scan {
     /// Number of samples, and how many of them are too large to be quantized.
     sampled: u64,
     sampled_too_large: u64,
+    /// Some elements: their places in the list of [`Scan::value_element`], and their bits.
+    values: Vec<(u64, u64)>,
 }
 
 /// The results for a part of an array, computed by another implementation. Results of several parts can be merged in
@@ -183,6 +187,7 @@ impl Scan {
             samples_elsewhere: None,
             sampled: 0,
             sampled_too_large: 0,
+            values: Vec::new(),
         }
     }
 
@@ -227,6 +232,13 @@ impl Scan {
             }
             self.stats = self.stats.merge(found);
         }
+        let places = first / self.value_stride()..;
+        let numbers = places.map(|place| (place, self.value_element(place)));
+        let end = first + words.len() as u64;
+        let here = numbers.skip_while(|&(_, number)| number < first).take_while(|&(_, number)| number < end);
+        let values: Vec<_> =
+            here.map(|(place, number)| (place, words[(number - first) as usize].load().bits())).collect();
+        self.values.extend(values);
         let (stride, limit) = (self.sample_stride(), K::from_bits(self.magnitude_limit()));
         let skip = usize::try_from((stride - first % stride) % stride).unwrap_or(usize::MAX);
         for word in words.iter().skip(skip).step_by(usize::try_from(stride).unwrap_or(usize::MAX)).map(W::load) {
@@ -240,6 +252,34 @@ impl Scan {
         }
     }
 
+    /// Returns the number of elements of which one is taken for [`Self::add_values`].
+    pub fn value_stride(&self) -> u64 {
+        self.len.div_ceil(MOST_VALUES).max(1)
+    }
+
+    /// Returns the number of the element at this place of the list of those that propose a lattice. Distances change, so
+    /// that the list does not follow a pattern of the array.
+    pub fn value_element(&self, place: u64) -> u64 {
+        let stride = self.value_stride();
+        let turn = u128::from((place as u32).wrapping_mul(2_654_435_769));
+        place * stride + (turn * u128::from(stride) >> 32) as u64
+    }
+
+    /// Adds the bits of elements of the list of [`Self::value_element`], from place `first` on.
+    pub fn add_values(&mut self, first: u64, bits: impl IntoIterator<Item = u64>) {
+        self.values.extend((first..).zip(bits));
+    }
+
+    /// Returns the number of which the values are whole multiples, if the bound is linear and there is one.
+    fn lattice(&self) -> Option<f64> {
+        let bound = linear_bound(self.bound, self.range()?)?;
+        let mut values = self.values.clone();
+        values.sort_unstable();
+        let values = values.iter().map(|&(_, bits)| bits).filter(|bits| !self.excluded.contains(bits));
+        let finite: Vec<f64> = values.map(|bits| self.value_of_bits(bits)).filter(|value| value.is_finite()).collect();
+        spacing(&finite, bound, Limits::of(self.element).rounding)
+    }
+
     /// Combines the scans of two parts of an array.
     pub fn merge(mut self, other: Self) -> Self {
         self.stats = self.stats.merge(other.stats);
@@ -248,6 +288,7 @@ impl Scan {
         self.single = [false; 2];
         self.sampled += other.sampled;
         self.sampled_too_large += other.sampled_too_large;
+        self.values.extend(other.values);
         self
     }
 
@@ -333,6 +374,7 @@ impl From<&Scan> for ArrayStats {
             bound: scan.bound,
             range: scan.range(),
             samples: Some((scan.sampled, scan.sampled_too_large)),
+            lattice: scan.lattice(),
             nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
             // A given value is recorded even if no element holds it, so that no other value may become it. Of the two
             // zeros, one is enough.
@@ -435,7 +477,10 @@ mod tests {
                 empty
             };
             let whole = pass(empty.clone()).settle(|empty| Ok::<_, ()>(pass(empty))).unwrap();
-            let settled = empty.clone().settle_result(&look(&empty), |again| Ok::<_, ()>(look(again))).unwrap();
+            let mut elsewhere = empty.clone();
+            let numbers = (0..).map(|place| empty.value_element(place) as usize).take_while(|&i| i < values.len());
+            elsewhere.add_values(0, numbers.map(|i| u64::from(values[i].to_bits())));
+            let settled = elsewhere.settle_result(&look(&empty), |again| Ok::<_, ()>(look(again))).unwrap();
             prop_assert_eq!(settled.stats, whole.stats);
             prop_assert_eq!(&settled.excluded, &whole.excluded);
             prop_assert_eq!(ArrayStats::from(&settled), ArrayStats::from(&whole));

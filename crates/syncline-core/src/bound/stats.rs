@@ -16,6 +16,8 @@ pub struct ArrayStats {
     pub(super) range: Option<(f64, f64)>,
     /// Number of samples, and how many of them are too large to be quantized with the bound, if known.
     pub(super) samples: Option<(u64, u64)>,
+    /// A number above twice the bound of which the values seem to be whole multiples, if there is one.
+    pub(super) lattice: Option<f64>,
     pub(super) nan: Option<Pattern>,
     pub(super) fills: [Option<Pattern>; MAX_FILLS],
     pub(super) minus_zero: Option<Pattern>,
@@ -53,6 +55,7 @@ impl ArrayStats {
             element,
             bound,
             samples: None,
+            lattice: None,
             range: range.map(|(low, high)| (end(low), end(high))),
             nan: pattern(f64::NAN),
             fills: {

@@ -10,6 +10,8 @@ mod tile_coder;
 pub(super) use decode::decode;
 #[doc(hidden)]
 pub use reserved::reserved_patterns;
+#[doc(hidden)]
+pub use sample::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED};
 
 use self::buffers::EncodeBuffers;
 use self::sample::{Choice, Codebooks, CodedTile, choose, make_codebooks};

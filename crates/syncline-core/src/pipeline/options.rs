@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::lzss::{LEVELS, SymbolWidth};
 
@@ -59,15 +58,14 @@ impl FromStr for Coder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
-    /// With an error bound, Lorenzo prediction and a codeword for each value. Lossless, LZSS with the shortest window
-    /// and Huffman coding of its tokens.
+    /// With an error bound, small tiles. Lossless, LZSS with the shortest window and Huffman coding of its tokens.
     Fast,
-    /// With an error bound, also interpolation inside tiles, and token codebooks. Lossless, the smaller of byte planes
-    /// and of LZSS with a short window, for each chunk.
+    /// With an error bound, small tiles. Lossless, the smaller of byte planes and of LZSS with a short window, for each
+    /// chunk.
     #[default]
     Balanced,
-    /// With an error bound, the smaller of what [`Fast`](Self::Fast) with LZSS and [`Balanced`](Self::Balanced) make
-    /// of each chunk. Lossless, as [`Balanced`](Self::Balanced) with the longest window.
+    /// With an error bound, small or large tiles, by a sample of the array. Lossless, as [`Balanced`](Self::Balanced)
+    /// with the longest window.
     Best,
 }
 
@@ -75,22 +73,20 @@ impl Effort {
     /// All efforts, from the fastest to the one with the smallest streams.
     pub const ALL: [Self; 3] = [Self::Fast, Self::Balanced, Self::Best];
 
-    /// Returns the coder that this effort stands for with a bound.
-    pub const fn coder(self, bound: Bound) -> Coder {
-        match (bound, self) {
-            (Bound::Lossless, Self::Fast) => Coder::LzssHuffman,
-            (Bound::Lossless, _) => Coder::Auto,
-            (_, Self::Best) => Coder::LzssHuffman,
-            (_, _) => Coder::Huffman,
+    /// Returns the coder of lossless streams that this effort stands for.
+    pub const fn coder(self) -> Coder {
+        match self {
+            Self::Fast => Coder::LzssHuffman,
+            Self::Balanced | Self::Best => Coder::Auto,
         }
     }
 
-    /// Returns the LZSS level that this effort stands for with a bound.
-    pub const fn level(self, bound: Bound) -> u8 {
-        match (bound, self) {
-            (Bound::Lossless, Self::Fast) => 1,
-            (Bound::Lossless, Self::Best) => 9,
-            (_, _) => 3,
+    /// Returns the LZSS level of lossless streams that this effort stands for.
+    pub const fn level(self) -> u8 {
+        match self {
+            Self::Fast => 1,
+            Self::Balanced => 3,
+            Self::Best => 9,
         }
     }
 
@@ -121,18 +117,15 @@ impl FromStr for Effort {
     }
 }
 
-/// Parameters of the lossless stage.
+/// Choices of the encoder of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoderOptions {
-    /// The stage itself.
+    /// The coder of lossless streams.
     pub coder: Coder,
-    /// Bytes of an LZSS symbol. `None` chooses by a sample of each chunk in lossless streams, and 2 for quantization
-    /// codes.
+    /// Bytes of an LZSS symbol. `None` chooses by a sample of each chunk.
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, from 1 (fastest) to 9 (smallest).
     pub level: u8,
-    /// The prediction and coding methods that are tried with an error bound.
-    pub effort: Effort,
     /// Whether decompressed values compress to themselves, as far as this depends on the coder: tiles are not
     /// interpolated then, because interpolated values are no multiples of the step. See
     /// [`resolve`](crate::bound::resolve).
@@ -140,26 +133,21 @@ pub struct CoderOptions {
 }
 
 impl Default for CoderOptions {
-    /// Returns Huffman coding alone with the effort fast, and level 3 if LZSS is chosen.
+    /// Returns Huffman coding alone, and level 3 if LZSS is chosen.
     fn default() -> Self {
-        Self { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Fast, rewritable: false }
+        Self { coder: Coder::Huffman, symbol: None, level: 3, rewritable: false }
     }
 }
 
 impl CoderOptions {
-    /// Checks the level, and that the coder supports streams with this bound.
+    /// Checks the level.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the level is not 1 to 9, or for LZSS alone with an error bound.
-    pub fn validate(&self, bound: Bound) -> Result<()> {
-        if !LEVELS.contains(&self.level) {
-            return Err(Error::invalid(format!("unknown level {}: use 1 to 9", self.level)));
+    /// [`Error::InvalidArgument`] if the level is not 1 to 9.
+    pub fn validate(&self) -> Result<()> {
+        if LEVELS.contains(&self.level) {
+            return Ok(());
         }
-        if self.coder == Coder::Lzss && bound != Bound::Lossless {
-            return Err(Error::invalid(
-                "the coder lzss is for lossless streams only: with an error bound, use huffman, lzss+huffman, or auto",
-            ));
-        }
-        Ok(())
+        Err(Error::invalid(format!("unknown level {}: use 1 to 9", self.level)))
     }
 }

@@ -76,26 +76,3 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         atomicOr(&of_chunks[chunks[number]], code);
     }
 }
-
-// Counts the occurrences of each byte value in each plane. All blocks along y of the grid share a plane. `counts` must
-// be 0.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    transfer_count(const uint8_t *bytes, const CountedPlane *planes, uint32_t *counts) {
-    static_assert(THREADS == 256, "a thread a byte");
-    __shared__ uint32_t own[256];
-    own[threadIdx.x] = 0;
-    __syncthreads();
-    const CountedPlane plane = planes[blockIdx.x];
-    for (uint64_t i = blockIdx.y * THREADS + threadIdx.x; i < plane.count; i += gridDim.y * THREADS) {
-        const uint32_t byte = bytes[plane.start + i];
-        // The most frequent byte is very frequent: one lane counts for all lanes that have the same byte.
-        const uint32_t active = __activemask(), same = __match_any_sync(active, byte);
-        if (lane_id() == __ffs(same) - 1) {
-            atomicAdd(&own[byte], __popc(same));
-        }
-    }
-    __syncthreads();
-    if (own[threadIdx.x] != 0) {
-        atomicAdd(&counts[blockIdx.x * 256 + threadIdx.x], own[threadIdx.x]);
-    }
-}

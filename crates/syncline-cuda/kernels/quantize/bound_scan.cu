@@ -11,8 +11,10 @@
 // UNROLL         loads of 16 bytes that a thread has in flight
 #include "device/sync.cuh"
 #include "device/warp.cuh"
-#include "quantize/step.cuh"
+#include "format/constants.cuh"
 #include "quantize/structs.cuh"
+
+using format::MAX_PATTERNS;
 
 #if ELEMENT_BYTES == 4
 typedef uint32_t Bits;
@@ -39,16 +41,6 @@ __device__ inline Ordered ordered(Key key) { return Bits(key) ^ SIGN_BIT; }
 __device__ inline uint64_t widened(Ordered value, uint32_t end) {
     const uint64_t wide = uint64_t(int64_t(Key((end == 0 ? ~value : value) ^ SIGN_BIT))) ^ uint64_t(1) << 63;
     return value == 0 ? 0 : end == 0 ? ~wide : wide;
-}
-
-// Returns the value of an ordered number that is not 0.
-__device__ inline double value_of(Ordered value) {
-    const Bits bits = Bits(key_of(value ^ SIGN_BIT));
-#if ELEMENT_BYTES == 4
-    return double(__uint_as_float(bits));
-#else
-    return __longlong_as_double(int64_t(bits));
-#endif
 }
 
 // Partial results. The counts of a block fit 32 bits, because its share of the elements that fit a device's memory is
@@ -219,12 +211,11 @@ __device__ inline bool is_single(const uint4 *batch, Ordered extreme, uint32_t e
 
 // Every `stride`-th element from number `first_sample` on is a sample, if it is finite and not excluded. `limit` is the
 // magnitude from which on samples are too large to be quantized. `partials` has room for one
-// entry per block. `blocks_done` is 0 before and after. `step`, if not null, receives the quantizer's constants for the
-// bound `request`; a kernel launched early behind this one reads them.
+// entry per block. `blocks_done` is 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     quantize_bound_scan(const Bits *elements, uint64_t length, ExcludedBits excluded, Bits limit, uint64_t first_sample,
-                        uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, BoundRequest request,
-                        Step *step, uint64_t number, ScanReport *host) {
+                        uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, uint64_t number,
+                        ScanReport *host) {
     launch_dependents();
     Counter counter{MAX_KEY, MIN_KEY, NO_TURN, NO_TURN, {}, ~uint64_t(0)};
     // A thread's first sample is loaded in the background.
@@ -398,12 +389,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             if (all.batches[end] != 0) {
                 found.single[end] = is_single(vectors + all.batches[end] - 1, all.maxima[LOWEST + end], end);
             }
-        }
-        if (step != nullptr) {
-            // Adding 0 makes -0 positive.
-            found.step = step_of(request, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0,
-                                 all.sums[MINUS_ZEROS] > 0);
-            *step = found.step;
         }
         *host = found;
         __threadfence_system();

@@ -3,12 +3,14 @@
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1: quantizes log2 of the magnitudes (pipeline 3)
-// PATTERNS       0: there are no fill patterns; may be left out where that is not known
 #pragma once
 #include "device/warp.cuh"
+#include "format/constants.cuh"
 #include "geometry.cuh"
-#include "quantize/step.cuh"
+#include "quantize/math.cuh"
 #include "quantize/structs.cuh"
+
+using format::MAX_PATTERNS;
 
 #if ELEMENT_BYTES == 4
 typedef float Element;
@@ -21,57 +23,7 @@ __device__ inline Bits bits_of(Element x) { return uint64_t(__double_as_longlong
 #endif
 
 constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
-
-constexpr double LN_2 = 0x1.62E42FEFA39EFp-1;
-constexpr double LOG2_E = 0x1.71547652B82FEp0;
-constexpr uint64_t SQRT_HALF_BITS = 0x3FE6A09E667F3BCDull;
-
-__device__ inline double from_bits(uint64_t bits) { return __longlong_as_double(int64_t(bits)); }
-
-// log2 of a positive finite value. The result for other values is arbitrary.
-__device__ inline double log2_defined(double x) {
-    bool subnormal = x < 0x1p-1022;
-    uint64_t bits = uint64_t(__double_as_longlong(subnormal ? x * 0x1p54 : x));
-    int64_t exponent = int64_t(bits - SQRT_HALF_BITS) >> 52;
-    double m = from_bits(bits - (uint64_t(exponent) << 52));
-    double s = (m - 1.0) / (m + 1.0);
-    double w = s * s;
-    double p = 2.0 * LOG2_E / 21.0;
-#pragma unroll
-    for (int i = 9; i >= 0; --i) {
-        p = p * w + 2.0 * LOG2_E / double(2 * i + 1);
-    }
-    return (double(int32_t(exponent)) - (subnormal ? 54.0 : 0.0)) + s * p;
-}
-
-// 1 / n! for n up to 13, computed by the compiler. A recursive function would be evaluated by each thread for each
-// element.
-struct InverseFactorials {
-    double of[14];
-    __device__ inline constexpr InverseFactorials() : of() {
-        double factorial = 1.0;
-        for (int n = 0; n < 14; ++n) {
-            factorial *= n < 2 ? 1 : n;
-            of[n] = 1.0 / factorial;
-        }
-    }
-};
-
-__device__ inline double exp2_defined(double y) {
-    y = y > -2000.0 ? y : -2000.0;
-    y = y < 2000.0 ? y : 2000.0;
-    double whole = rint(y);
-    double t = (y - whole) * LN_2;
-    constexpr InverseFactorials INVERSE;
-    double p = INVERSE.of[13];
-#pragma unroll
-    for (int i = 12; i >= 0; --i) {
-        p = p * t + INVERSE.of[i];
-    }
-    int32_t k = int32_t(whole), half = k >> 1;
-    // Two normal factors, so that the product rounds only once, also to a subnormal.
-    return (p * from_bits(uint64_t(int64_t(half) + 1023) << 52)) * from_bits(uint64_t(int64_t(k - half) + 1023) << 52);
-}
+constexpr Bits INFINITY_BITS = ELEMENT_BYTES == 4 ? Bits(0x7F800000) : Bits(0x7FF0000000000000ull);
 
 // Returns the value of an integer; in the logarithmic pipeline, its magnitude.
 __device__ inline Element reconstruct(const Step &step, int32_t q) {
@@ -118,13 +70,16 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
     bool good = fabs(q) < 1073741824.0 && error < step.limit && bits_of(x) != SIGN_BIT;
 #endif
     integer = good ? int32_t(q) : 0;
-#if !defined(PATTERNS) || PATTERNS
     if (step.reserved != 0 && is_reserved(step, x, integer)) {
         integer = 0;
         return false;
     }
-#endif
     return good;
+}
+
+// Whether a value is finite, but not in the range of the array, from `low` to `high`.
+__device__ inline bool is_outside(Element x, Element low, Element high) {
+    return (x < low || x > high) && (bits_of(x) & ~SIGN_BIT) < INFINITY_BITS;
 }
 
 // Returns the squared error of a value in units of 1 / error_scale, rounded to an integer of at most 2^30, so that sums
@@ -135,68 +90,16 @@ __device__ inline double squared_error(const Step &step, Element x, Element back
     return error * error;
 }
 
-// Bit fields of a tile's meta. Mirrored by `TileBits` in quantize.rs.
+// Bit fields of the meta of a tile: `TileFacts` in src/strips/structs.rs.
 constexpr uint32_t META_CONSTANT = 1;
 constexpr uint32_t META_PREDICTOR = 1; // shifts from here on
 constexpr uint32_t META_CLASS = 3;
 constexpr uint32_t META_MASK = 5;
 constexpr uint32_t META_PATTERN = 7;
 constexpr uint32_t META_SIGN = 9;
-// All elements are excluded, and the base must be taken from the previous tile. Removed by `quantize_finish`.
-constexpr uint32_t META_EMPTY = 1u << 11;
-// Groups of the tile's codes minus 1, as if it were not constant. Removed by `quantize_finish`.
-constexpr uint32_t META_GROUPS = 12;
-constexpr uint32_t META_LASTING = META_EMPTY - 1;
+constexpr uint32_t META_EMPTY = 1u << 11; // no element is valid
+constexpr uint32_t META_VERBATIM = 12;
 
 constexpr uint32_t KIND_NONE = 0;
 constexpr uint32_t KIND_ALL = 1;
 constexpr uint32_t KIND_BITMAP = 2;
-
-// Control words: the ticket counter, the extreme codes of chunks, the status words of blocks. The extremes of each
-// chunk have a cache line of their own: with shared lines, their atomics took 85 of 550 microseconds on HACC.
-constexpr uint32_t LINE_WORDS = 32;
-__device__ inline uint32_t *extremes_of(uint32_t *control, uint32_t chunk) {
-    return control + LINE_WORDS * (1 + chunk);
-}
-__device__ inline uint32_t *states_of(uint32_t *control, uint32_t chunks) {
-    return control + LINE_WORDS * (1 + chunks);
-}
-
-// The largest and the smallest nonzero code that a warp stores.
-struct Extremes {
-    uint32_t most = 0,
-             // codes in each half of words; `least` is of codes minus 1, so that 0 is larger than all others
-        least = 0xFFFFFFFFu;
-
-    __device__ inline void add(const uint4 &eight) {
-        constexpr uint32_t MINUS_ONES = 0xFFFFFFFFu;
-        most = __vimax3_u16x2(__vimax3_u16x2(eight.x, eight.y, eight.z), eight.w, most);
-        least = __viaddmin_u16x2(eight.x, MINUS_ONES, __viaddmin_u16x2(eight.y, MINUS_ONES, least));
-        least = __viaddmin_u16x2(eight.z, MINUS_ONES, __viaddmin_u16x2(eight.w, MINUS_ONES, least));
-    }
-    // Merges into a chunk's extremes: the largest code, and 0xFFFF minus the smallest code minus 1. Both are 0 at
-    // first. Called by a whole warp.
-    __device__ inline void merge_into(uint32_t *of_chunk) const {
-        uint32_t largest = max_of(most & 0xFFFF, most >> 16),
-                 to_smallest = 0xFFFF - min_of(least & 0xFFFF, least >> 16);
-        largest = warp_reduce_max(largest);
-        to_smallest = warp_reduce_max(to_smallest);
-        if (lane_id() < 2) {
-            atomicMax(&of_chunk[lane_id()], lane_id() == 0 ? largest : to_smallest);
-        }
-    }
-};
-
-constexpr int32_t RADIUS = 512;
-constexpr int32_t WIDE_RADIUS = 32768;
-// What the magnitude of a residual counts at most in the choice of a tile's predictor and class.
-constexpr uint32_t RESIDUAL_LIMIT = 8192;
-
-// Returns the histogram bin of an activity. Classes are ranges of bins.
-__device__ inline uint32_t activity_bin(uint64_t activity) {
-    if (activity < 2) {
-        return uint32_t(activity);
-    }
-    uint32_t log = 63 - __clzll(int64_t(activity));
-    return 2 * log + uint32_t(activity >> (log - 1) & 1) + 1;
-}

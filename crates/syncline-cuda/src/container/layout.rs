@@ -37,8 +37,6 @@ pub struct LaidOut<'a> {
     pub(super) plans: CudaViewMut<'a, RecordPlan>,
     pub(super) starts: CudaViewMut<'a, u64>,
     heads: Heads<'a>,
-    /// Number of the batch's first chunk among the records of the stream.
-    pub(super) first: u64,
     element_bytes: u32,
 }
 
@@ -69,7 +67,7 @@ impl<'a> LaidOut<'a> {
     fn new(
         frame: &mut Frame<'a>,
         geometry: &DeviceGeometry,
-        (batch, first): (&ChunkBatch, u64),
+        batch: &ChunkBatch,
         element_bytes: u32,
         measured: bool,
     ) -> Result<Self> {
@@ -88,7 +86,7 @@ impl<'a> LaidOut<'a> {
             stride,
         };
         let (plans, starts) = (frame.slice(chunks)?, frame.slice(chunks)?);
-        Ok(Self { batch: *batch, plans, starts, heads, first, element_bytes })
+        Ok(Self { batch: *batch, plans, starts, heads, element_bytes })
     }
 
     /// Returns the memory as kernels take it.
@@ -161,7 +159,7 @@ impl RecordLayouter {
             return Err(CudaError::invalid("a batch has more chunks or tiles than there is memory for"));
         }
         let measured = encoded.errors.is_some();
-        let mut laid_out = LaidOut::new(frame, geometry, (batch, first), element_bytes, measured)?;
+        let mut laid_out = LaidOut::new(frame, geometry, batch, element_bytes, measured)?;
         let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
         let (checksummed_records, done) = (progress.checksummed(), progress.done());
         let mut lengths = progress.lengths.slice_mut(first as usize..);

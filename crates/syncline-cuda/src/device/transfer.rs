@@ -11,8 +11,8 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 
 use self::structs::{CopyRange, Patch};
-pub(crate) use self::structs::{CountedPlane, PlaneJoin, STRUCTS};
-use super::{Device, Frame, Grid, fetch};
+pub(crate) use self::structs::{PlaneJoin, STRUCTS};
+use super::{Device, Frame, Grid};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{DriverContext, Result};
 
@@ -24,13 +24,10 @@ declare_kernels! {
         fn transfer_patch(patches: In<Patch>, count: u32, out: Out<u8>);
         fn transfer_join(joins: In<PlaneJoin>, noted: In<u32>);
         fn transfer_statuses(statuses: In<u32>, chunks: In<u32>, count: u32, code: u32, of_chunks: Out<u32>);
-        fn transfer_count(bytes: In<u8>, planes: In<CountedPlane>, counts: Out<u32>);
     }
 }
 /// Maximum number of bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;
-/// Approximate number of bytes that a block counts.
-const COUNTED: u64 = 16 << 10;
 /// Approximate number of values that a block joins.
 const JOINED: u32 = 8 << 10;
 
@@ -118,28 +115,6 @@ impl Transfer {
             launch!(self.kernels.transfer_patch on &stream, Grid::new(count.div_ceil(THREADS), THREADS); &list, count,
                 output)
         }
-    }
-
-    /// Counts the occurrences of each byte value in each of some planes, which lie in `bytes`. Waits for the device.
-    pub(crate) fn count(
-        &self,
-        frame: &mut Frame<'_>,
-        bytes: &CudaView<'_, u8>,
-        planes: &[CountedPlane],
-    ) -> Result<Vec<[u32; 256]>> {
-        let most = planes.iter().map(|plane| plane.count).max().unwrap_or(0);
-        if most == 0 {
-            return Ok(vec![[0; 256]; planes.len()]);
-        }
-        assert!(planes.iter().all(|plane| plane.start + plane.count <= bytes.len() as u64), "planes are in the bytes");
-        let stream = frame.stream().clone();
-        let list = frame.upload(planes)?;
-        let mut counts = frame.zeros::<u32>(planes.len() * 256)?;
-        let grid = Grid::new(planes.len() as u32, THREADS).rows(most.div_ceil(COUNTED).min(1 << 15) as u32);
-        // SAFETY: the planes lie in the bytes, as checked above, and there are 256 counts for each.
-        unsafe { launch!(self.kernels.transfer_count on &stream, grid; bytes, &list, &mut counts) }?;
-        let counts = fetch(&stream, &counts, "reading counts")?;
-        Ok(counts.as_chunks::<256>().0.to_vec())
     }
 
     /// Joins planes, except those of chunks whose word of `noted` is not 0. The addresses must be valid as for

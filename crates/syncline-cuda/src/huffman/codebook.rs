@@ -7,7 +7,6 @@
 //! `cooperative`, several blocks sort and write a codebook of a larger alphabet.
 
 mod cooperative;
-mod counted;
 pub(super) mod small_alphabet;
 pub(crate) mod structs;
 
@@ -19,7 +18,6 @@ use syncline_core::huffman::lengths;
 use crate::device::{Specialization, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 pub use cooperative::CodebookBuilder;
-pub(crate) use counted::{COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder};
 
 /// Maximum codeword length in bits if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;

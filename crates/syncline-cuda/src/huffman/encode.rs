@@ -22,7 +22,7 @@ pub use format::Format;
 pub use format::checked_formats;
 #[doc(hidden)]
 pub use laid_out::LaidOutStreams;
-pub(crate) use laid_out::{NO_OFFSET, Overlap, StreamTarget};
+pub(crate) use laid_out::NO_OFFSET;
 #[doc(hidden)]
 pub use segments::SegmentKernel;
 #[doc(hidden)]

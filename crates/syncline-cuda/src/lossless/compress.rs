@@ -150,7 +150,7 @@ impl<'d> LosslessCompressor<'d> {
                 job.options.coder
             )));
         }
-        job.options.validate(Bound::Lossless)?;
+        job.options.validate()?;
         check_output(&self.stream, output)?;
         if chunks.start > chunks.end || chunks.end > job.geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", job.geometry.chunks())));

@@ -12,7 +12,7 @@ use crate::huffman::Symbol;
 use crate::huffman::decode::{BatchView, Decoding, Indexed, Limits, Parser, StreamLocation};
 use crate::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, NO_OFFSET,
-    StreamPlan, StreamSpan, StreamTarget,
+    StreamPlan, StreamSpan,
 };
 
 /// log2 of the number of symbols in a group.
@@ -175,8 +175,7 @@ impl<S: Symbol> PlaneEncoder<S> {
             let mut own: Vec<u64> = part.planes.iter().map(|&number| places[number]).collect();
             own.resize(encoded.offsets().len(), NO_OFFSET);
             stream.memcpy_htod(&own, encoded.offsets_mut()).doing("placing streams")?;
-            let target = StreamTarget { output, overlap: None };
-            self.encoder.write(stream, &mut part.layout, codebooks, encoded, target)?;
+            self.encoder.write(stream, &mut part.layout, codebooks, encoded, output)?;
         }
         Ok(())
     }

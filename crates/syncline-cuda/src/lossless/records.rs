@@ -11,8 +11,6 @@ use crate::lzss::{PlaneStarts, SectionPlan};
 
 /// Bytes of a record before its first section.
 pub(super) const HEAD_BYTES: u64 = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()).next_multiple_of(ALIGNMENT) as u64;
-/// Bytes of a payload before its first section.
-const PAYLOAD_HEAD_BYTES: u64 = ((SECTIONS * size_of::<u32>()) as u64).next_multiple_of(ALIGNMENT as u64);
 /// Number of the section with the parameters and the blocks; flags, lengths, distances and literals follow.
 pub(super) const BLOCKS: usize = 2;
 /// Bytes of the parameters in front of the blocks.
@@ -196,22 +194,6 @@ impl TokenSections {
                 patches.align(section + plane.at + plane.bytes);
             }
         }
-    }
-
-    /// Returns the size in bytes of a payload that has these sections and no others.
-    pub fn payload_bytes(&self) -> u64 {
-        PAYLOAD_HEAD_BYTES + self.section_at(4) + self.lengths[4]
-    }
-
-    /// Adds the table of such a payload at byte `at` of the output to `patches`. Returns the offset of the first
-    /// section.
-    pub(super) fn patch_table(&self, at: u64, patches: &mut Patches) -> u64 {
-        let mut lengths = [0; SECTIONS];
-        lengths[BLOCKS..BLOCKS + 5].copy_from_slice(&self.lengths);
-        let mut head = [0; PAYLOAD_HEAD_BYTES as usize];
-        write_table(&mut head, &lengths);
-        patches.add(at, &head);
-        at + PAYLOAD_HEAD_BYTES
     }
 }
 

@@ -8,9 +8,9 @@ use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
-use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
+use super::records::{ChunkPlanes, PARAMETER_BYTES, PlaneList, TokenSections};
 use super::tiles::NO_PLACE;
-use crate::device::{Copies, CountedPlane, Device, Frame, Patches, Pinned, Transfer, fetch};
+use crate::device::{Copies, Device, Frame, Patches, Pinned, Transfer, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
 use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
@@ -108,21 +108,6 @@ impl TokenPlaces {
             byte_places: streams(laid_out.map(|planes| planes.of_bytes.plans.len())),
             word_places: streams(laid_out.map(|planes| planes.of_words.plans.len())),
         }
-    }
-
-    /// Places a source's tokens as [`Self::place`] does, as a payload of their own with a table in front of the
-    /// sections.
-    pub fn place_payload(
-        &mut self,
-        stream: &Arc<CudaStream>,
-        (source, sections): (usize, &TokenSections),
-        found: &mut FoundTokens<'_>,
-        laid_out: Option<&LaidOutPlanes<'_>>,
-        output: CUdeviceptr,
-        at: u64,
-    ) {
-        let at = sections.patch_table(at, &mut self.patches);
-        self.place(stream, (source, sections), found, laid_out, output, at);
     }
 
     /// Places the sections of a source's tokens from byte `at` of the output on. `output` is the address of the output.
@@ -248,24 +233,6 @@ impl TokenEncoder {
             encoder.write_planes(&stream, batch, found, &own, starts, &mut bytes, &mut words, &mut greatest)?;
         }
         Ok(Split { planes, bytes, words, greatest, byte_list, word_list })
-    }
-
-    /// Counts the occurrences of each byte value in each plane of bytes of each source's tokens, and returns the counts
-    /// with the blocks of the chunks. Waits for the device.
-    pub fn count<'a>(
-        &mut self,
-        frame: &mut Frame<'a>,
-        found: &mut FoundTokens<'a>,
-    ) -> Result<Vec<(Vec<[u32; 256]>, usize)>> {
-        let split = self.split(frame, found)?;
-        let planes = split.planes.iter().flat_map(|planes| planes.bytes.iter().flatten());
-        let list: Vec<_> = planes.map(|&Plane { start, count, .. }| CountedPlane { start, count }).collect();
-        let mut counts = self.transfer.count(frame, &split.bytes.as_view(), &list)?.into_iter();
-        let own = |(planes, plan): (&ChunkPlanes, &SectionPlan)| {
-            let number = planes.bytes.iter().map(Vec::len).sum();
-            (counts.by_ref().take(number).collect(), plan.blocks as usize)
-        };
-        Ok(split.planes.iter().zip(&found.plans).map(own).collect())
     }
 
     /// Splits tokens into planes, and lays these out as Huffman streams with this index. Waits for the device.

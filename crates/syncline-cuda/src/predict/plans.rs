@@ -4,54 +4,60 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
 use syncline_core::array::ElementType;
-use syncline_core::bound::Pipeline;
-use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
-use syncline_core::predict::interpolate::{Plan, Scheme};
+use syncline_core::predict::interpolate::{PassShape, Plan, Point, Scheme};
 use syncline_core::predict::orders::COST_GROUP;
 use syncline_core::quantize::Real;
 
-use super::structs::{PlanHead, PlanPoint, Plans};
+use super::structs::{DoubleStep, FloatStep, PlanHead, PlanPass, Plans};
 use crate::error::{CudaError, DriverContext, Result};
 
-/// Codes of schemes: 1 to this number.
-const SCHEMES: u8 = 8;
+/// Plans of each scheme: one for each set of axes along which a tile may be clipped.
+const PLANS_OF_SCHEME: usize = 8;
+/// Codes of schemes are up to this one.
+const LARGEST_SCHEME: u8 = 8;
 
-/// The plans of all schemes and of all extents that the tiles of an array can have.
+/// The plans of schemes for all extents that the tiles of an array can have.
 #[derive(Debug)]
 pub struct InterpolationPlans {
     heads: CudaSlice<PlanHead>,
-    anchors: CudaSlice<u32>,
-    points: CudaSlice<PlanPoint>,
-    weights: Weights,
-    stages: CudaSlice<u32>,
-    groups: CudaSlice<u32>,
+    passes: CudaSlice<PlanPass>,
+    places: CudaSlice<u16>,
+    steps: Steps,
 }
 
-/// Weights of neighbors by the type of the elements.
+/// Steps by the type of the elements.
 #[derive(Debug)]
-enum Weights {
-    Float(CudaSlice<f32>),
-    Double(CudaSlice<f64>),
+enum Steps {
+    Float(CudaSlice<FloatStep>),
+    Double(CudaSlice<DoubleStep>),
 }
 
 impl InterpolationPlans {
-    /// Makes the plans for the stream with this header and copies them to the device on `stream`, on which they must be
-    /// used as well. There are none in streams that do not interpolate.
+    /// Makes the plans of these schemes for the tiles of an array with this tiling and copies them to the device on
+    /// `stream`, on which they must be used as well.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for element types other than `f32` and `f64`; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`].
-    pub fn new(stream: &Arc<CudaStream>, header: &Header, geometry: &Geometry) -> Result<Self> {
-        let interpolates = header.pipeline == Pipeline::Quantized;
-        match header.element_type {
+    pub fn new(
+        stream: &Arc<CudaStream>,
+        element_type: ElementType,
+        geometry: &Geometry,
+        schemes: &[Scheme],
+    ) -> Result<Self> {
+        match element_type {
             ElementType::F32 => {
-                let plans = HostPlans::<f32>::new(geometry, interpolates);
-                plans.copied(stream, Weights::Float(copied(stream, &plans.weights)?))
+                let plans = HostPlans::<f32>::new(geometry, schemes);
+                let step = |&(weights, neighbors, place): &_| FloatStep { weights, neighbors, place, unused: [0; 3] };
+                let steps: Vec<_> = plans.steps.iter().map(step).collect();
+                plans.copied(stream, Steps::Float(copied(stream, &steps)?))
             }
             ElementType::F64 => {
-                let plans = HostPlans::<f64>::new(geometry, interpolates);
-                plans.copied(stream, Weights::Double(copied(stream, &plans.weights)?))
+                let plans = HostPlans::<f64>::new(geometry, schemes);
+                let step = |&(weights, neighbors, place): &_| DoubleStep { weights, neighbors, place, unused: [0; 3] };
+                let steps: Vec<_> = plans.steps.iter().map(step).collect();
+                plans.copied(stream, Steps::Double(copied(stream, &steps)?))
             }
             other => Err(CudaError::invalid(format!("arrays of {other} are not interpolated"))),
         }
@@ -59,26 +65,26 @@ impl InterpolationPlans {
 
     /// Returns the bytes of device memory that the plans take.
     pub fn bytes(&self) -> usize {
-        let weights = match &self.weights {
-            Weights::Float(weights) => weights.num_bytes(),
-            Weights::Double(weights) => weights.num_bytes(),
+        let steps = match &self.steps {
+            Steps::Float(steps) => size_of::<FloatStep>() * steps.len(),
+            Steps::Double(steps) => size_of::<DoubleStep>() * steps.len(),
         };
-        let words = [&self.anchors, &self.stages, &self.groups].map(CudaSlice::num_bytes);
-        self.heads.num_bytes() + self.points.num_bytes() + weights + words.iter().sum::<usize>()
+        size_of::<PlanHead>() * self.heads.len()
+            + size_of::<PlanPass>() * self.passes.len()
+            + size_of::<u16>() * self.places.len()
+            + steps
     }
 
     /// Returns the kernel's argument. It borrows nothing: `self` must be alive when the kernel runs.
     pub(crate) fn argument(&self, stream: &CudaStream) -> Plans {
         Plans {
             heads: self.heads.device_ptr(stream).0,
-            anchors: self.anchors.device_ptr(stream).0,
-            points: self.points.device_ptr(stream).0,
-            weights: match &self.weights {
-                Weights::Float(weights) => weights.device_ptr(stream).0,
-                Weights::Double(weights) => weights.device_ptr(stream).0,
+            passes: self.passes.device_ptr(stream).0,
+            places: self.places.device_ptr(stream).0,
+            steps: match &self.steps {
+                Steps::Float(steps) => steps.device_ptr(stream).0,
+                Steps::Double(steps) => steps.device_ptr(stream).0,
             },
-            stages: self.stages.device_ptr(stream).0,
-            groups: self.groups.device_ptr(stream).0,
         }
     }
 }
@@ -96,109 +102,103 @@ fn copied<T: DeviceRepr + ValidAsZeroBits>(stream: &Arc<CudaStream>, list: &[T])
 /// The plans before they are copied.
 struct HostPlans<T> {
     heads: Vec<PlanHead>,
-    anchors: Vec<u32>,
-    points: Vec<PlanPoint>,
-    weights: Vec<T>,
-    stages: Vec<u32>,
-    groups: Vec<u32>,
+    passes: Vec<PlanPass>,
+    places: Vec<u16>,
+    /// Weights and places of neighbors, and the place of the point.
+    steps: Vec<([T; 4], [u16; 4], u16)>,
 }
 
 impl<T: Real> HostPlans<T> {
-    fn new(geometry: &Geometry, interpolates: bool) -> Self {
+    fn new(geometry: &Geometry, schemes: &[Scheme]) -> Self {
         let (axes, dims, side) = (geometry.axes(), geometry.dims(), geometry.unclipped_extent());
-        let mut all = Self {
-            heads: Vec::new(),
-            anchors: Vec::new(),
-            points: Vec::new(),
-            weights: Vec::new(),
-            stages: Vec::new(),
-            groups: Vec::new(),
-        };
-        for scheme in (1..=SCHEMES).map(|code| Scheme::from_code(code, axes)) {
-            for clipped in 0..8_usize {
+        let mut all = Self { heads: Vec::new(), passes: Vec::new(), places: Vec::new(), steps: Vec::new() };
+        for code in 1..=LARGEST_SCHEME {
+            let scheme = schemes.iter().find(|scheme| scheme.code() == code);
+            for clipped in 0..PLANS_OF_SCHEME {
                 // The extents of tiles that are clipped along these axes, with 0 along an axis if there are none.
                 let extent: [usize; 3] = std::array::from_fn(|axis| {
                     let (length, side) = (dims[axis + 1], side[axis] as u64);
                     let whole = if length < side { 0 } else { side };
                     (if clipped >> (2 - axis) & 1 == 0 { whole } else { length % side }) as usize
                 });
-                let scheme = scheme.filter(|_| interpolates && !extent.contains(&0));
-                let plan = scheme.map(|scheme| Plan::new(scheme, extent, axes));
-                all.push(plan.as_ref(), scheme.is_some_and(|scheme| scheme.is_cubic));
+                let scheme = scheme.filter(|_| !extent.contains(&0));
+                let head = scheme.map(|&scheme| all.push(&Plan::new(scheme, extent, axes), extent));
+                all.heads.push(head.unwrap_or_default());
             }
         }
         all
     }
 
-    fn push(&mut self, plan: Option<&Plan<T>>, is_cubic: bool) {
+    /// Appends the parts of a plan for tiles of these extents. Returns its head.
+    fn push(&mut self, plan: &Plan<T>, extent: [usize; 3]) -> PlanHead {
         let mut head = PlanHead {
-            first_anchor: self.anchors.len() as u32,
-            first_point: self.points.len() as u32,
-            first_stage: self.stages.len() as u32,
-            first_group: self.groups.len() as u32,
-            is_cubic: is_cubic.into(),
-            ..PlanHead::default()
+            first_anchor: self.places.len() as u32,
+            first_anchor_code: (self.places.len() + plan.anchors().len()) as u32,
+            anchors: plan.anchors().len() as u32,
+            lattice: plan.lattice().map(|extent| extent as u32),
+            first_pass: self.passes.len() as u32,
+            passes: plan.passes().len() as u32,
+            is_cubic: plan.is_cubic().into(),
         };
-        if let Some(plan) = plan {
-            let anchors = plan.anchors().iter().zip(plan.anchor_codes());
-            self.anchors.extend(anchors.map(|(&place, &code)| u32::from(place) | u32::from(code) << 16));
-            self.points.extend(plan.points().iter().map(|point| PlanPoint {
-                place: point.place,
-                code: point.code,
-                neighbors: point.neighbors,
-                unused: 0,
-            }));
-            self.weights.extend(plan.points().iter().flat_map(|point| point.weights));
-            self.stages.extend(stages(plan));
-            self.groups.extend(groups(plan));
-            head.anchors = plan.anchors().len() as u32;
-            head.points = plan.points().len() as u32;
-            head.stages = self.stages.len() as u32 - head.first_stage;
-            head.groups = self.groups.len() as u32 - head.first_group;
-            head.lattice = plan.lattice().map(|extent| extent as u32);
+        self.places.extend(plan.anchors());
+        self.places.extend(plan.anchor_codes());
+        let mut rest = plan.points();
+        for pass in plan.passes() {
+            let (points, after) = rest.split_at(pass.lines * pass.points);
+            rest = after;
+            self.push_pass(pass, points, extent);
         }
-        self.heads.push(head);
+        head.passes = self.passes.len() as u32 - head.first_pass;
+        head
     }
 
-    fn copied(&self, stream: &Arc<CudaStream>, weights: Weights) -> Result<InterpolationPlans> {
+    fn push_pass(&mut self, shape: &PassShape, points: &[Point<T>], extent: [usize; 3]) {
+        let stride = [extent[1] * extent[2], extent[2], 1][shape.axis];
+        let start_of = |point: &Point<T>| {
+            let place = usize::from(point.place);
+            (place - place / stride % extent[shape.axis] * stride) as u16
+        };
+        let groups = shape.points.div_ceil(COST_GROUP) as u32;
+        let first_line = self.places.len();
+        self.passes.push(PlanPass {
+            lines: shape.lines as u32,
+            points: shape.points as u32,
+            groups,
+            // Exact for the numbers of at most 4,096 groups: there are many groups in a line only if lines are few.
+            by_groups: (1u32 << 20).div_ceil(groups),
+            first_line: first_line as u32,
+            first_code: (first_line + shape.lines) as u32,
+            first_step: self.steps.len() as u32,
+            unused: 0,
+        });
+        self.places.extend(points.iter().step_by(shape.points).map(start_of));
+        self.places.extend(points.iter().map(|point| point.code));
+        self.steps.extend(points[..shape.points].iter().map(|point| {
+            let start = start_of(point);
+            (point.weights, point.neighbors.map(|neighbor| neighbor - start), point.place - start)
+        }));
+    }
+
+    fn copied(&self, stream: &Arc<CudaStream>, steps: Steps) -> Result<InterpolationPlans> {
         Ok(InterpolationPlans {
             heads: copied(stream, &self.heads)?,
-            anchors: copied(stream, &self.anchors)?,
-            points: copied(stream, &self.points)?,
-            weights,
-            stages: copied(stream, &self.stages)?,
-            groups: copied(stream, &self.groups)?,
+            passes: copied(stream, &self.passes)?,
+            places: copied(stream, &self.places)?,
+            steps,
         })
     }
 }
 
-/// Returns where each stage ends: a point that depends on one of its stage begins another.
-fn stages<T: Real>(plan: &Plan<T>) -> Vec<u32> {
-    let elements = plan.anchors().len() + plan.points().len();
-    let mut stage_of = vec![0; elements];
-    let (mut ends, mut stage) = (Vec::new(), 1);
-    for (number, point) in (0..).zip(plan.points()) {
-        if point.neighbors.iter().any(|&place| stage_of[usize::from(place)] == stage) {
-            ends.push(number);
-            stage += 1;
-        }
-        stage_of[usize::from(point.place)] = stage;
-    }
-    if !plan.points().is_empty() {
-        ends.push(plan.points().len() as u32);
-    }
-    ends
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Returns the groups of points whose costs are computed together: at most four in a row of a line.
-fn groups<T: Real>(plan: &Plan<T>) -> Vec<u32> {
-    let mut groups = Vec::new();
-    let mut first = 0;
-    for &length in plan.lines() {
-        let length = usize::from(length);
-        let parts = (0..length).step_by(COST_GROUP);
-        groups.extend(parts.map(|at| (first + at) as u32 | (COST_GROUP.min(length - at) as u32) << 16));
-        first += length;
+    #[test]
+    fn numbers_of_groups_are_divided_exactly() {
+        for (lines, points) in [(1, 4095), (1, 1), (64, 31), (64, 32), (256, 7), (4096, 1), (33, 16)] {
+            let groups = usize::div_ceil(points, COST_GROUP) as u32;
+            let by_groups = (1u32 << 20).div_ceil(groups);
+            assert!((0..lines * groups).all(|number| number * by_groups >> 20 == number / groups));
+        }
     }
-    groups
 }

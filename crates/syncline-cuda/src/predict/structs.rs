@@ -5,40 +5,66 @@ use cudarc::driver::sys::CUdeviceptr;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `predict/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[PlanHead::C, PlanPoint::C, Plans::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[PlanHead::C, PlanPass::C, FloatStep::C, DoubleStep::C, Plans::C];
 
 device_struct! {
-    /// The parts of the arrays of [`Plans`] for tiles with some extents and one scheme. Indices are in units of entries.
+    /// The parts of the arrays of [`Plans`] for tiles with some extents and one scheme.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct PlanHead {
+        /// Indices in the list of places: of the places of the anchors in the tile, and of those of their codes.
         pub(super) first_anchor: u32,
-        /// Number of anchors; 0 if there are no such tiles.
+        pub(super) first_anchor_code: u32,
         pub(super) anchors: u32,
-        pub(super) first_point: u32,
-        /// Number of points.
-        pub(super) points: u32,
-        pub(super) first_stage: u32,
-        pub(super) stages: u32,
-        pub(super) first_group: u32,
-        pub(super) groups: u32,
         /// Extents of the lattice of anchors.
         pub(super) lattice: [u32; 3],
-        /// Whether points have four neighbors. Else they have two: the second and the third.
+        pub(super) first_pass: u32,
+        pub(super) passes: u32,
         pub(super) is_cubic: u32,
     }
 }
 
 device_struct! {
-    /// An element that is interpolated.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(crate) struct PlanPoint {
-        /// Index of the element in its tile.
-        pub(super) place: u16,
-        /// Place of its code among those of the tile.
-        pub(super) code: u16,
-        /// Indices of its neighbors.
-        pub(super) neighbors: [u16; 4],
+    /// Elements that are interpolated along one axis at one distance from their neighbors, independently of each other.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct PlanPass {
+        pub(super) lines: u32,
+        /// Points of each line.
+        pub(super) points: u32,
+        /// Groups of four points of a line whose costs are computed together; the last one may be smaller.
+        pub(super) groups: u32,
+        /// Divides numbers of groups of the pass by `groups`: the upper 12 bits of the product.
+        pub(super) by_groups: u32,
+        /// Index in the list of places: of the place in the tile where each line has position 0 along the axis.
+        pub(super) first_line: u32,
+        /// Index in the list of places: of the places of the codes of the points, line by line.
+        pub(super) first_code: u32,
+        /// Index of the step of a line's first point.
+        pub(super) first_step: u32,
         pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// A point of each line of a pass, in tiles of elements of type f32. Places are counted from where the line has
+    /// position 0.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct FloatStep {
+        pub(super) weights: [f32; 4],
+        /// Of the neighbors; those of linear schemes are the second and the third.
+        pub(super) neighbors: [u16; 4],
+        pub(super) place: u16,
+        pub(super) unused: [u16; 3],
+    }
+}
+
+device_struct! {
+    /// As [`FloatStep`], of type f64.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct DoubleStep {
+        pub(super) weights: [f64; 4],
+        pub(super) neighbors: [u16; 4],
+        pub(super) place: u16,
+        pub(super) unused: [u16; 3],
     }
 }
 
@@ -49,15 +75,9 @@ device_struct! {
         /// The head for tiles that are clipped along the axes of a set is entry `8 * (scheme - 1) + set`, with 1 for x,
         /// 2 for y, 4 for z.
         pub(super) heads: CUdeviceptr as "const PlanHead *",
-        /// Index of each anchor in its tile, and in the upper half the place of its code among those of the tile.
-        pub(super) anchors: CUdeviceptr as "const uint32_t *",
-        pub(super) points: CUdeviceptr as "const PlanPoint *",
-        /// Four weights for each point, of the type of the elements.
-        pub(super) weights: CUdeviceptr as "const void *",
-        /// Where each stage ends, counted from the plan's first point. Points of a stage do not depend on each other.
-        pub(super) stages: CUdeviceptr as "const uint32_t *",
-        /// The points whose costs are computed together: the first one, counted from the plan's first, and in the upper
-        /// half their number, at most 4.
-        pub(super) groups: CUdeviceptr as "const uint32_t *",
+        pub(super) passes: CUdeviceptr as "const PlanPass *",
+        pub(super) places: CUdeviceptr as "const uint16_t *",
+        /// Steps of the elements' type.
+        pub(super) steps: CUdeviceptr as "const void *",
     }
 }

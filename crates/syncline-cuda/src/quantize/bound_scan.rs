@@ -7,16 +7,15 @@ use cudarc::driver::sys::CUdeviceptr;
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr};
 use syncline_core::array::ElementType;
 use syncline_core::bound::scan::{BlockStats, Samples, ScanResult};
 use syncline_core::bound::{Bound, Fill, Scan};
 
-use super::structs::{BoundRequest, ExcludedBits, ScanReport};
+use super::structs::{ExcludedBits, ScanReport};
 use crate::device::{Device, Grid, Pinned};
 use crate::device_kernels::{In, LowBytes, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::quantize::step::STEP_WORDS;
 
 declare_kernels! {
     /// The kernel of `kernels/quantize/bound_scan.cu`.
@@ -30,7 +29,7 @@ declare_kernels! {
         fn quantize_bound_scan(
             elements: In<u8> as "const Bits *", length: u64, excluded: ExcludedBits, limit: LowBytes as "Bits",
             first_sample: u64, stride: u64, partials: Out<u64> as "BlockPartial *", blocks_done: Out<u32>,
-            request: BoundRequest, step: CUdeviceptr as "Step *", number: u64, host: CUdeviceptr as "ScanReport *",
+            number: u64, host: CUdeviceptr as "ScanReport *",
         );
     }
 }
@@ -111,18 +110,6 @@ pub struct BoundScan {
     results: Option<Results>,
 }
 
-impl BoundRequest {
-    /// Returns the kernel's form of `bound`, or `None` if the kernel does not support this bound.
-    fn of(bound: Bound, element: ElementType) -> Option<Self> {
-        let (bound, relative) = match bound {
-            Bound::Abs(error) => (error, 0),
-            Bound::Rel(share) => (share, 1),
-            _ => return None,
-        };
-        Some(Self { bound, relative, element_bytes: element.size() as u32 })
-    }
-}
-
 impl ExcludedBits {
     /// Returns the bits that a scan leaves out. The first ones are repeated where there are fewer than four, and the
     /// kernel counts each element once.
@@ -133,14 +120,6 @@ impl ExcludedBits {
     }
 }
 
-/// The quantizer's constants as the device computed them; zeros if not requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DeviceStep(pub(super) [u64; STEP_WORDS]);
-
-/// The state before a scan that is in progress.
-#[derive(Debug)]
-pub(crate) struct PendingScan(Scan);
-
 /// Memory for results, reused by later scans.
 #[derive(Debug)]
 struct Results {
@@ -149,8 +128,6 @@ struct Results {
     /// Counter of finished blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
     report: Arc<Pinned<ScanReport>>,
-    /// The quantizer's constants, for kernels launched behind a scan.
-    step: CudaSlice<u64>,
     /// Number of scans so far.
     number: u64,
     /// Whether an event was recorded behind the last scan.
@@ -197,9 +174,9 @@ impl BoundScan {
         fill: Fill,
     ) -> Result<Scan> {
         let scan = self.empty(elements, bound, fill);
-        self.launch(stream, elements, 0, &scan, None)?;
-        let pending = PendingScan(scan);
-        Ok(self.finish(pending, stream, elements)?.0)
+        self.launch(stream, elements, 0, &scan)?;
+        let found = self.found(elements, 0)?;
+        scan.settle_result(&found, |again| self.scan_range(stream, elements, 0, again))
     }
 
     /// Scans part of an array: the elements from number `first` on, given as bytes, on `stream`. `empty` is the scan of
@@ -214,25 +191,8 @@ impl BoundScan {
         first: u64,
         empty: &Scan,
     ) -> Result<ScanResult> {
-        self.launch(stream, elements, first, empty, None)?;
-        Ok(self.found(elements, first)?.0)
-    }
-
-    /// Starts [`Self::scan`] without waiting. With an absolute bound, or one relative to the range, the device also
-    /// computes the quantizer's constants.
-    ///
-    /// # Errors
-    /// The errors of [`Self::scan`].
-    pub(crate) fn start(
-        &mut self,
-        stream: &Arc<CudaStream>,
-        elements: &CudaView<'_, u8>,
-        bound: Bound,
-        fill: Fill,
-    ) -> Result<PendingScan> {
-        let scan = self.empty(elements, bound, fill);
-        self.launch(stream, elements, 0, &scan, BoundRequest::of(bound, self.element))?;
-        Ok(PendingScan(scan))
+        self.launch(stream, elements, first, empty)?;
+        self.found(elements, first)
     }
 
     /// Returns the page-locked memory for the report of scans on `stream`.
@@ -247,8 +207,7 @@ impl BoundScan {
         Ok(self.results.insert(results).report.clone())
     }
 
-    /// Queues a scan whose report nothing waits for but what is queued behind. The device also computes the quantizer's
-    /// constants if `with_step`, as [`Self::start`] does.
+    /// Queues a scan whose report nothing waits for but what is queued behind.
     ///
     /// # Errors
     /// The errors of [`Self::scan`].
@@ -258,35 +217,13 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         bound: Bound,
         fill: Fill,
-        with_step: bool,
     ) -> Result<()> {
         let scan = self.empty(elements, bound, fill);
-        let request = BoundRequest::of(bound, self.element).filter(|_| with_step);
-        self.launch(stream, elements, 0, &scan, request)
+        self.launch(stream, elements, 0, &scan)
     }
 
     fn empty(&self, elements: &CudaView<'_, u8>, bound: Bound, fill: Fill) -> Scan {
         Scan::new(self.element, (elements.len() / self.element.size()) as u64, bound, fill)
-    }
-
-    /// Returns where the quantizer's constants will be once a scan that was started with a bound is complete.
-    pub(crate) fn step(&self) -> Option<CudaView<'_, u64>> {
-        self.results.as_ref().map(|results| results.step.as_view())
-    }
-
-    /// Completes a scan that [`Self::start`] started with the same elements on the same stream. Also returns the
-    /// constants that the device computed, if requested.
-    ///
-    /// # Errors
-    /// The errors of [`Self::scan`].
-    pub(crate) fn finish(
-        &mut self,
-        pending: PendingScan,
-        stream: &Arc<CudaStream>,
-        elements: &CudaView<'_, u8>,
-    ) -> Result<(Scan, DeviceStep)> {
-        let (found, step) = self.found(elements, 0)?;
-        Ok((pending.0.settle_result(&found, |again| self.scan_range(stream, elements, 0, again))?, step))
     }
 
     /// Queues the kernel, unless there are no elements.
@@ -296,7 +233,6 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         first: u64,
         empty: &Scan,
-        request: Option<BoundRequest>,
     ) -> Result<()> {
         let size = self.element.size();
         let pointer = elements.device_ptr(stream).0;
@@ -320,15 +256,13 @@ impl BoundScan {
         let first_sample = first.next_multiple_of(stride) - first;
         results.number += 1;
         let host = results.report.device_pointer();
-        let step = if request.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
-        let request = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
         let Results { partials, blocks_done, number, .. } = &mut results;
         // SAFETY: the kernel reads `length` elements, which the view holds. `partials` has room for `self.blocks`
         // blocks, and the grid has no more. It writes one `ScanReport` to page-locked memory, which the host reads only
         // after the report's number has changed.
         unsafe {
             launch!(kernels.quantize_bound_scan on stream, Grid::new(blocks, THREADS); elements, length, excluded,
-                limit, first_sample, stride, partials, blocks_done, request, step, *number, host)
+                limit, first_sample, stride, partials, blocks_done, *number, host)
         }?;
         // Recorded once the host waits: an event would delay the start of a kernel that is launched early behind the
         // scan.
@@ -338,7 +272,7 @@ impl BoundScan {
     }
 
     /// Returns what the last queued kernel found. The first of its elements is number `first` of the array.
-    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<(ScanResult, DeviceStep)> {
+    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<ScanResult> {
         let length = (elements.len() / self.element.size()) as u64;
         let report = match &mut self.results {
             Some(results) if length > 0 => {
@@ -349,7 +283,7 @@ impl BoundScan {
             }
             _ => ScanReport::default(),
         };
-        Ok((report.result(length, first), DeviceStep(report.step.words())))
+        Ok(report.result(length, first))
     }
 }
 
@@ -360,7 +294,6 @@ impl Results {
             partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
             blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
             report: Arc::new(Pinned::new(stream, 1)?),
-            step: stream.alloc_zeros(STEP_WORDS).doing("allocating for a scan")?,
             number: 0,
             event_recorded: true,
         })

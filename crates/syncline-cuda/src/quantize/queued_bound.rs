@@ -1,21 +1,19 @@
 //! Resolves the bound of an array while work is queued behind the scan: a function of the host reads what the scan
-//! found. The kernels that quantize either wait for it, or take the constants of the scan, which it then compares with
-//! its own.
+//! found, and leaves the constants for the kernels that quantize.
 
 #![allow(unsafe_code, reason = "functions of the host use page-locked memory without locks")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut};
-use syncline_core::bound::{Bound, Fill, Pipeline, Resolved, Scan, resolve};
+use syncline_core::bound::{Bound, Fill, Resolved, Scan, resolve};
 use syncline_core::container::{HEADER_LEN, Header};
 
 use super::bound_scan::BoundScan;
 use super::step::STEP_WORDS;
 use super::structs::{ScanReport, Step};
-use crate::device::{Device, HostFunction, Pinned, SideStream};
+use crate::device::{Device, HostFunction, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// Words of 64 bits of a stream's header.
@@ -27,15 +25,6 @@ const WORDS: usize = STATUS_AT + 1;
 
 /// The status if the array cannot be quantized with the bound.
 pub(crate) const STATUS_LOSSLESS: u32 = 8;
-/// The status if kernels took the constants of the scan, and the host has others, as it has where values are masked.
-pub(crate) const STATUS_OTHER_CONSTANTS: u32 = 16;
-
-/// The quantizer's constants, in memory that is written before the kernels run.
-pub(crate) struct QueuedStep<'s> {
-    pub words: CudaView<'s, u64>,
-    /// Whether the kernel that was queued last computes them, while it scans the same elements.
-    pub follows_scan: bool,
-}
 
 /// The work of the host.
 #[derive(Debug)]
@@ -47,26 +36,20 @@ struct Resolver {
     words: Arc<Pinned<u64>>,
     /// The header, whose bound is not resolved yet.
     header: Header,
-    pipeline: Pipeline,
     rewritable: bool,
-    /// Whether kernels wait for the constants. Otherwise they take those of the scan.
-    comes_first: AtomicBool,
 }
 
 /// Resolves bounds of arrays of one type and shape.
 #[derive(Debug)]
 pub(crate) struct QueuedBound {
-    /// Dropped first: it waits for the side stream.
+    /// Dropped first: it waits for the stream.
     resolve: HostFunction,
     stream: Arc<CudaStream>,
-    /// For the function of the host, beside the kernels.
-    side: SideStream,
     scan: BoundScan,
     bound: Bound,
     fill: Fill,
     words: Arc<Pinned<u64>>,
     device_words: CudaSlice<u64>,
-    resolver: Arc<Resolver>,
 }
 
 impl Resolver {
@@ -75,27 +58,23 @@ impl Resolver {
         // SAFETY: this runs behind the kernel that writes the report.
         let report = unsafe { self.report.peek(0) };
         let found = report.result(self.header.shape.len(), 0);
+        let Header { element_type, shape, index, pipeline, tile_size, .. } = self.header;
         // One pass tells everything, because no fill values are looked for.
         let resolved = self.empty.clone().settle_result(&found, |_| Err(())).ok();
         let minus_zeros = resolved.as_ref().is_some_and(|scan| scan.minus_zeros() > 0);
-        let resolved = resolved
-            .and_then(|scan| resolve(&scan, self.rewritable).ok())
-            .filter(|found| found.pipeline == self.pipeline);
-        let mut status = if resolved.is_some() { 0 } else { STATUS_LOSSLESS };
+        let resolved =
+            resolved.and_then(|scan| resolve(&scan, self.rewritable).ok()).filter(|found| found.pipeline == pipeline);
+        let status = if resolved.is_some() { 0 } else { STATUS_LOSSLESS };
         // Kernels behind run in any case: then with constants that are as good as any.
         let resolved = resolved.unwrap_or_else(|| Resolved {
-            pipeline: self.pipeline,
+            pipeline,
             bound: self.header.bound,
             abs_bound: 0.5,
             step: 0.5,
             ..Resolved::lossless()
         });
-        let Header { element_type, shape, index, group_log2, .. } = self.header;
-        let header = Header { group_log2, ..Header::new(element_type, shape, index, &resolved) };
+        let header = Header::new(element_type, shape, index, &resolved).with_tile_size(tile_size);
         let step = Step::new(&header, minus_zeros).words();
-        if status == 0 && !self.comes_first.load(Ordering::Relaxed) && step != report.step.words() {
-            status = STATUS_OTHER_CONSTANTS;
-        }
         let bytes = header.to_bytes();
         let header = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         for (index, word) in step.into_iter().chain(header).chain([u64::from(status)]).enumerate() {
@@ -120,15 +99,14 @@ impl QueuedBound {
     ) -> Result<Self> {
         let Header { element_type, shape, bound, .. } = header;
         bound.validate(element_type)?;
-        let pipeline = match bound {
-            Bound::Abs(_) | Bound::Rel(_) => Pipeline::Quantized,
-            Bound::PwRel(_) => Pipeline::LogQuantized,
+        match bound {
+            Bound::Abs(_) | Bound::Rel(_) | Bound::PwRel(_) => {}
             Bound::Psnr(_) => {
                 let text = "a PSNR takes several attempts, between which the host decides: use another bound";
                 return Err(CudaError::Unsupported(text.into()));
             }
             _ => return Err(CudaError::Lossless("the bound asked for is lossless".into())),
-        };
+        }
         if fill == Fill::Auto {
             let text = "fill values are detected in several passes, between which the host decides: give the fill \
                         values, or none";
@@ -141,67 +119,34 @@ impl QueuedBound {
         let empty = Scan::new(element_type, shape.len(), bound, fill);
         let report = scan.report(stream)?;
         let words = Arc::new(Pinned::new(stream, WORDS)?);
-        // The scan computes neither the constants of logarithms nor those of rewritable streams.
-        let comes_first = AtomicBool::new(pipeline == Pipeline::LogQuantized || rewritable);
-        let resolver =
-            Arc::new(Resolver { rewritable, empty, report, words: words.clone(), header, pipeline, comes_first });
-        let work = resolver.clone();
-        let side = SideStream::new(stream.context())?;
+        let resolver = Resolver { empty, report, words: words.clone(), header, rewritable };
         Ok(Self {
             stream: stream.clone(),
-            resolve: HostFunction::new(side.stream(), move || work.run()),
-            side,
+            resolve: HostFunction::new(stream, move || resolver.run()),
             scan,
             bound,
             fill,
             words,
             device_words: stream.alloc_zeros(WORDS).doing("allocating constants")?,
-            resolver,
         })
     }
 
-    /// Makes kernels wait for the constants of the host.
-    pub fn resolve_first(&mut self) {
-        self.resolver.comes_first.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether kernels wait for the constants of the host.
-    fn resolves_first(&self) -> bool {
-        self.resolver.comes_first.load(Ordering::Relaxed)
-    }
-
-    /// Queues the scan of an array, and beside the stream the resolution and the copy of its results, for which
-    /// [`Self::join`] waits.
+    /// Queues the scan of an array, the resolution, and the copy of its results.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless these are whole, aligned elements; [`CudaError::Driver`].
     pub fn queue(&mut self, elements: &CudaView<'_, u8>) -> Result<()> {
-        let resolves_first = self.resolves_first();
-        let Self { stream, side, scan, bound, fill, words, device_words, resolve, .. } = self;
-        scan.queue(stream, elements, *bound, *fill, !resolves_first)?;
-        side.fork(stream)?;
+        let Self { stream, scan, bound, fill, words, device_words, resolve, .. } = self;
+        scan.queue(stream, elements, *bound, *fill)?;
         resolve.queue()?;
         // SAFETY: the function of the host owns the words, too: it waits for the stream before it drops them, and keeps
         // them for ever if it is captured.
-        unsafe { words.queue_copy(side.stream(), device_words) }?;
-        if resolves_first { self.join() } else { Ok(()) }
+        unsafe { words.queue_copy(stream, device_words) }
     }
 
-    /// Makes work that is queued from now on wait for the results of the host.
-    ///
-    /// # Errors
-    /// [`CudaError::Driver`].
-    pub fn join(&self) -> Result<()> {
-        self.side.join(&self.stream)
-    }
-
-    /// Returns the quantizer's constants for the kernels of the `first` batch, which are queued behind the scan, or of
-    /// another one.
-    pub fn step(&self, first: bool) -> QueuedStep<'_> {
-        match self.scan.step().filter(|_| !self.resolves_first()) {
-            Some(words) => QueuedStep { words, follows_scan: first },
-            None => QueuedStep { words: self.device_words.slice(..STEP_WORDS), follows_scan: false },
-        }
+    /// Returns the quantizer's constants for kernels that are queued behind.
+    pub fn step(&self) -> CudaView<'_, u64> {
+        self.device_words.slice(..STEP_WORDS)
     }
 
     /// Returns the address of the header's words.

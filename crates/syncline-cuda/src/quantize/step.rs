@@ -61,7 +61,7 @@ unsafe impl Argument for Constants<'static> {
 }
 
 /// Words of 64 bits of a [`Step`].
-pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
+pub(crate) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
 impl KernelVariant {
     /// Returns the variant for arrays whose bound is not resolved yet, without squared errors.
@@ -138,6 +138,8 @@ impl Step {
             self.step.to_bits(),
             self.limit.to_bits(),
             self.error_scale.to_bits(),
+            self.range_low.to_bits(),
+            self.range_high.to_bits(),
             floats(self.inverse_high, self.inverse_low),
             floats(self.high, self.low),
             floats(self.bound, self.short_bound),
@@ -166,12 +168,15 @@ impl Step {
         let numbered = header.patterns.iter().enumerate();
         let (short_bits, short_reach, short_bound) = single_rounding(header, narrow.bound);
         let first = header.patterns.first().copied().unwrap_or(0);
+        let (range_low, range_high) = header.range.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         let pattern = |i: usize| header.patterns.get(i).copied().unwrap_or(first);
         Self {
             inverse: wide.inv,
             step: wide.step,
             limit,
             error_scale: ERROR_UNITS / header.abs_bound,
+            range_low,
+            range_high,
             inverse_high: narrow.inv_hi,
             inverse_low: narrow.inv_lo,
             high: narrow.hi,

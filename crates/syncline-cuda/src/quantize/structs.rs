@@ -5,18 +5,21 @@ use syncline_core::container::MAX_PATTERNS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `quantize/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, BoundRequest::C, ExcludedBits::C, ScanReport::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, ExcludedBits::C, ScanReport::C];
 
 device_struct! {
     /// The constants of a stream's quantizer.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
-    pub(super) struct Step {
+    pub(crate) struct Step {
         pub(super) inverse: f64,
         pub(super) step: f64,
         /// The bound; in the logarithmic pipeline the relative bound, lowered by two steps.
         pub(super) limit: f64,
         /// Scale of errors in sums of squared errors.
         pub(super) error_scale: f64,
+        /// The range of the values, infinite if it is not known.
+        pub(super) range_low: f64,
+        pub(super) range_high: f64,
         pub(super) inverse_high: f32,
         pub(super) inverse_low: f32,
         pub(super) high: f32,
@@ -36,17 +39,6 @@ device_struct! {
         /// Bit `i` is set if no other value may become pattern `i`. If there are any, all tiles take the scalar path.
         pub(super) reserved: u32,
         pub(super) patterns: [u64; MAX_PATTERNS],
-    }
-}
-
-device_struct! {
-    /// A requested bound, from which the kernel computes the quantizer's constants.
-    #[derive(Clone, Copy, Debug)]
-    pub(super) struct BoundRequest {
-        pub(super) bound: f64,
-        /// Whether the bound is relative to the range.
-        pub(super) relative: u32,
-        pub(super) element_bytes: u32,
     }
 }
 
@@ -87,8 +79,6 @@ device_struct! {
         pub(super) nan_bits: u64,
         /// 1 if one element alone is known to be the lowest, and the highest.
         pub(super) single: [u64; 2],
-        /// The quantizer's constants, if requested.
-        pub(super) step: Step,
         /// Number of the scan, written last: it tells the host that the report is complete.
         pub(super) number: u64,
     }

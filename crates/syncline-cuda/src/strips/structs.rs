@@ -1,5 +1,6 @@
 //! Structs and constants that the kernels of quantized chunks share with their launchers.
 
+use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::{INTERPOLATED, MAX_CLASSES};
 use syncline_core::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS};
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN, SYMBOLS, Symbol};
@@ -8,14 +9,17 @@ use crate::device_struct::{DeviceStruct, device_struct};
 use crate::geometry::BITS_OF_BITMAP_STRIP;
 
 /// The structs of `strips/structs.cuh`.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[ChunkChoice::C, TileFacts::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[ChunkChoice::C, TileFacts::C, CodebookSize::C, TileOutputs::C];
 
 /// Codebooks of a chunk: those of classes, then that of bitmaps.
 pub const CODEBOOKS: usize = MAX_CLASSES + 1;
 
+/// Codebooks that are made for a chunk: in addition one over all classes, the last.
+pub(super) const TABLES: usize = CODEBOOKS + 1;
+
 /// Most bytes of a serialized codebook: the size of the alphabet, and a byte for each symbol, as if no runs were longer
 /// than 1, up to a multiple of 4.
-const CODEBOOK_BYTES: usize = (4 + SYMBOLS).next_multiple_of(4);
+pub(super) const CODEBOOK_BYTES: usize = (4 + SYMBOLS).next_multiple_of(4);
 
 /// Bytes that a chunk's serialized codebooks have room in. Those of codes are at the start, without gaps.
 pub const CODEBOOK_ROOM: usize = CODEBOOKS * CODEBOOK_BYTES;
@@ -40,6 +44,9 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("MAX_CLASSES", MAX_CLASSES as u64),
     ("CODEBOOKS", CODEBOOKS as u64),
     ("BITMAP_CODEBOOK", MAX_CLASSES as u64),
+    ("TABLES", TABLES as u64),
+    ("ONE_CODEBOOK", CODEBOOKS as u64),
+    ("CODEBOOK_BYTES", CODEBOOK_BYTES as u64),
     ("CODEBOOK_ROOM", CODEBOOK_ROOM as u64),
     ("BITMAP_CODEBOOK_AT", BITMAP_CODEBOOK_AT as u64),
     ("INTERPOLATED", INTERPOLATED as u64),
@@ -90,7 +97,7 @@ device_struct! {
         pub word: u32,
         /// Bits of all strips of the tile, which follow each other without gaps.
         pub bits: u32,
-        /// Base, also of tiles without valid elements.
+        /// Base. That of a tile without valid elements is 0 here, and in the record that of the tile before.
         pub base: i32,
         /// Bit fields; see [`TileFacts::constant`] and the methods after it.
         pub meta: u32,
@@ -140,5 +147,30 @@ impl TileFacts {
 
     fn field(self, shift: u32) -> u8 {
         (self.meta >> shift & 3) as u8
+    }
+}
+
+device_struct! {
+    /// A codebook of a chunk.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct CodebookSize {
+        /// Bits of the symbols of the sample that it is for.
+        pub(super) bits: u64,
+        /// Bytes of the serialized codebook.
+        pub(super) bytes: u64,
+    }
+}
+
+device_struct! {
+    /// Results for the tiles of a batch: [`Encoded`](super::Encoded).
+    #[derive(Clone, Copy)]
+    pub(super) struct TileOutputs {
+        pub(super) facts: CUdeviceptr as "TileFacts *",
+        pub(super) strip_bits: CUdeviceptr as "uint16_t *",
+        pub(super) words: CUdeviceptr as "uint32_t *",
+        pub(super) taken: CUdeviceptr as "uint32_t *",
+        pub(super) errors: CUdeviceptr as "uint64_t *",
+        pub(super) counted: CUdeviceptr as "uint32_t *",
+        pub(super) chunk_words: u64,
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod damage;
 pub mod streams;
+pub mod tile_parts;
 
 use std::io::Write;
 use std::sync::OnceLock;

@@ -44,7 +44,7 @@ __device__ inline uint32_t symbol_at(const uint8_t *symbols, uint64_t index) {
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_shuffle_merge_2021_coarse(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
                                      const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
-                                     uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *) {
+                                     uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     grid_dependency_wait();
     launch_dependents();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, THREADS);
@@ -151,7 +151,7 @@ __device__ inline void write_segment(BlockSums &block, uint32_t sum, uint32_t we
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_shuffle_merge_2021_prefix_sum(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
                                          const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
-                                         uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *) {
+                                         uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     __shared__ BlockSums block;
     __shared__ uint64_t warp_sums[THREADS / WARP];
     grid_dependency_wait();
@@ -229,7 +229,7 @@ __device__ inline uint32_t merged_word(const uint32_t *left, uint32_t left_bits,
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_shuffle_merge_2021_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
                                      const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
-                                     uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *) {
+                                     uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     __shared__ BlockSums block;
     __shared__ uint32_t buffers[2][UNITS * WIDE];
     __shared__ uint32_t bits_of[2][UNITS];

@@ -6,7 +6,6 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::error::Result;
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::CoderOptions;
 
 use crate::array::Array;
 use crate::devices::Backend;
@@ -99,11 +98,7 @@ fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 /// Returns the options for a sample that correspond to `options` for the whole array. `bound` and `fill` are what the
 /// bound and the fill values of the array come to for the sample.
 pub(crate) fn options_for(options: &CompressOptions, bound: Bound, fill: Fill) -> CompressOptions {
-    // What depends on the kind of the bound is named, because that of a sample without extent is lossless.
-    let CoderOptions { coder, level, .. } = options.coder_options();
-    let advanced = options.advanced().with_coder(coder).with_level(level);
-    let mut inner =
-        options.clone().with_bound(bound).with_fill(fill).with_advanced(advanced).with_backend(Backend::Cpu);
+    let mut inner = options.clone().with_bound(bound).with_fill(fill).with_backend(Backend::Cpu);
     inner.progress = Progress::default();
     inner
 }

@@ -59,7 +59,9 @@ impl Scan {
 
     /// An empty scan of the same array that leaves out these values.
     fn empty_without(&self, excluded: Vec<u64>) -> Self {
-        Self { excluded, ..Self::new(self.element, self.len, self.bound, self.fill) }
+        // Values of a scan elsewhere come once.
+        let values = if self.samples_elsewhere.is_some() { self.values.clone() } else { Vec::new() };
+        Self { excluded, values, ..Self::new(self.element, self.len, self.bound, self.fill) }
     }
 
     /// Returns the bits of an extreme value that may be fill: one that stands out from the samples, or is well known.

@@ -15,13 +15,13 @@ use crate::quantize::mask::{MaskKind, TileMask};
 use crate::strips::{Counts, Encoder, STRIP_LEN, Strip, build};
 
 /// Predictors, scheme, and classes are chosen by one of so many consecutive tiles, but by at least [`FEWEST_CHOOSING`].
-const CHOOSING_STEP: usize = 64;
+pub const CHOOSING_STEP: usize = 64;
 /// See [`CHOOSING_STEP`].
-const FEWEST_CHOOSING: usize = 64;
+pub const FEWEST_CHOOSING: usize = 64;
 /// Codebooks are made from one of so many consecutive tiles, but from at least [`FEWEST_COUNTED`].
-const COUNTED_STEP: usize = 16;
+pub const COUNTED_STEP: usize = 16;
 /// See [`COUNTED_STEP`].
-const FEWEST_COUNTED: usize = 256;
+pub const FEWEST_COUNTED: usize = 256;
 
 /// Returns whether a tile is in the sample of a chunk of `tiles` tiles: one of each lot of a power of two, at most `step`
 /// and such that there are at least `fewest` lots, or one tile.

@@ -108,7 +108,10 @@ impl<'a, T: Real> TileCoder<'a, T> {
     pub(super) fn new(header: &'a Header, geometry: &Geometry, options: &CoderOptions, memory: TileMemory<T>) -> Self {
         let TileMemory { plans, orders, prepared, source, interpolated } = memory;
         let quantizer = TileQuantizer::new(header);
-        let interpolates = matches!(quantizer.quantizer, Quantizer::Linear(_)) && !options.rewritable;
+        // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
+        let is_lattice = header.step > 2.0 * header.abs_bound;
+        let is_linear = matches!(quantizer.quantizer, Quantizer::Linear(_));
+        let interpolates = is_linear && !options.rewritable && !is_lattice;
         Self {
             interpolation: interpolates.then(|| {
                 let reserved = reserved_patterns::<T>(header);

@@ -45,11 +45,10 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
     }
 }
 
-// `segments_done`, if not null, counts the finished segments of each stream.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     segments_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *all_codewords,
                     const uint32_t *codebooks_used, const uint8_t *classes, uint32_t segments_in_stream,
-                    uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *segments_done) {
+                    uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
     uint16_t(*lengths)[SEGMENT_GROUPS] =
@@ -114,12 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
     const uint32_t free_word = spread_symbol(span.free_symbol);
     const uint64_t slot_number = uint64_t(stream) * segments_in_stream + segment;
-    // If the slots replace the symbols, a slot never overwrites symbols that are not yet read, because no codeword is
-    // longer than a symbol.
-    const bool in_place = reinterpret_cast<const uint8_t *>(slots) == symbols;
-    uint32_t *own_slot = in_place
-                             ? slots + (span.first_group * GROUP * SYMBOL_BYTES / 4 + uint64_t(segment) * SLOT_WORDS)
-                             : slots + slot_number * SLOT_WORDS;
+    uint32_t *own_slot = slots + slot_number * SLOT_WORDS;
     uint4 *slot = reinterpret_cast<uint4 *>(own_slot) + lane_id();
     uint8_t *const ring = shared + 4 * BUFFER_WORDS * warp;
     uint32_t line_at = 0; // bits
@@ -256,11 +250,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     if (lane_id() == 0) {
         const uint32_t flushed = uint32_t(slot - reinterpret_cast<uint4 *>(own_slot)) * 4;
         sums[slot_number] = {flushed * 32 + carried, live_before | (bad ? SEGMENT_INVALID : 0), sum, weighted};
-    }
-    if (segments_done != nullptr) {
-        __syncwarp();
-        if (lane_id() == 0) {
-            signal_release_add(&segments_done[stream], 1);
-        }
     }
 }

@@ -39,8 +39,7 @@ struct CodebookSums {
 // 0; `streams_done`, if not null, then counts the streams that are laid out.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     streams_lay_out(const StreamInput *spans, Codebooks codebooks, EncodeScratch all, uint32_t segments_in_stream,
-                    const uint32_t *status, StreamPlan *plans, uint64_t *offsets, uint32_t *blocks_done,
-                    uint32_t *segments_done, uint32_t *streams_done) {
+                    const uint32_t *status, StreamPlan *plans, uint64_t *offsets, uint32_t *blocks_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
     __shared__ uint32_t checksum[2], live_before[THREADS];
     __shared__ __align__(16) uint16_t cached_bits[CACHED_GROUPS];
@@ -62,15 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     // The next kernel, if it waits itself, starts after this wait: it then sees all data that was valid before this
     // kernel.
-    if (segments_done == nullptr) {
-        grid_dependency_wait();
-    } else {
-        if (threadIdx.x == 0) {
-            wait_for_signal(&segments_done[stream], segments);
-            segments_done[stream] = 0;
-        }
-        __syncthreads();
-    }
+    grid_dependency_wait();
     launch_dependents();
 
     // Loads the numbers of bits of a thread's groups; 0 past the end of the stream.
@@ -266,17 +257,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         plan.codewords_at = align_up(plan.index_at + index_bytes, 16);
         plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
         plans[stream] = plan;
-        if (streams_done != nullptr) {
-            signal_release_add(streams_done, 1);
-        } else {
-            __threadfence();
-        }
-    }
-    if (segments_done != nullptr && blockIdx.x == 0) {
-        grid_dependency_wait();
-    }
-    if (blocks_done == nullptr) {
-        return;
+        __threadfence();
     }
     // The last block computes the offsets of the streams, each a multiple of 16. `offsets` has one more entry, the end
     // of the last stream.
@@ -421,48 +402,18 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
 constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 
 // Writes the bytes of the streams, with as many blocks for each stream as the largest has segments for, and one more. A
-// stream's slots have `slots_in_stream` words; if that is 0, the slots are in place of the symbols.
-//
-// If `laid_out` is not null, the previous kernel may still write other parts of the output, and this one starts when
-// `laid_out` equals `laid_out_number`. The kernel that sets it is already running and does not wait for this one. The
-// next kernel waits for both. `unwritten`, if not null, counts the blocks that each stream's record still waits for.
+// stream's slots have `slots_in_stream` words.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     streams_write(StreamPlan *plans, Codebooks codebooks, EncodeScratch all, const uint32_t *all_slots,
                   uint64_t slots_in_stream, const StreamInput *spans, uint32_t segments_in_stream,
-                  const uint64_t *offsets, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out,
-                  uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
+                  const uint64_t *offsets, uint8_t *out, uint64_t out_bytes, uint32_t blocks_in_stream) {
     const uint32_t streams = gridDim.x / blocks_in_stream;
     // Otherwise starts with the last stream, whose segments may still be in the L2 cache.
     const uint32_t from_last = gridDim.x - 1 - blockIdx.x;
     const uint32_t stream = warp_broadcast(INTERLEAVED ? blockIdx.x % streams : from_last / blocks_in_stream, 0);
     const uint32_t number = INTERLEAVED ? blockIdx.x / streams : from_last % blocks_in_stream;
-    if (laid_out == nullptr) {
-        launch_dependents();
-        grid_dependency_wait();
-    } else {
-        // Streams are encoded while records are laid out, so blocks without a segment free their resources at once.
-        if (number > 0 && (number - 1) * WRITE_WARPS * SEGMENT_GROUPS >= spans[stream].groups) {
-            if (blockIdx.x == 0) {
-                grid_dependency_wait();
-            }
-            return;
-        }
-        if (threadIdx.x == 0) {
-            wait_for_signal(laid_out, laid_out_number);
-        }
-        __syncthreads();
-        // The next kernel then sees the laid-out records.
-        launch_dependents();
-    }
+    launch_dependents();
+    grid_dependency_wait();
     write_block(stream, number, plans, codebooks, all, all_slots, slots_in_stream, spans, segments_in_stream, offsets,
                 out, out_bytes);
-    if (unwritten != nullptr) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            signal_release_add(&unwritten[stream], uint32_t(-1));
-        }
-    }
-    if (laid_out != nullptr && blockIdx.x == 0) {
-        grid_dependency_wait();
-    }
 }

@@ -5,7 +5,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `device/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[CopyRange::C, Patch::C, CountedPlane::C, PlaneJoin::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[CopyRange::C, Patch::C, PlaneJoin::C];
 
 device_struct! {
     /// Bytes to copy within device memory.
@@ -25,17 +25,6 @@ device_struct! {
         pub(super) bytes: u32,
         pub(super) unused: u32,
         pub(super) data: [u8; 16],
-    }
-}
-
-device_struct! {
-    /// Bytes of a plane whose values are counted: `Plane` in the source.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct CountedPlane {
-        /// Index of the first byte.
-        pub start: u64,
-        /// Number of bytes.
-        pub count: u64,
     }
 }
 

@@ -85,8 +85,8 @@ impl Batch {
         })
     }
 
-    /// Allocates a list of `streams` streams that a kernel fills. They have up to `most_groups` groups each, in an
-    /// input of `input_groups` groups. The writer of [`Self::spans_mut`] must respect these limits.
+    /// Allocates a list of `streams` streams of up to `most_groups` groups each, in an input of `input_groups` groups,
+    /// for [`Self::list`].
     pub(crate) fn on_device(
         stream: &Arc<CudaStream>,
         format: &Format,
@@ -140,11 +140,6 @@ impl Batch {
         stream.memcpy_htod(&spans, &mut self.spans).doing("listing streams")
     }
 
-    /// Returns the list of streams for a kernel to write.
-    pub(crate) fn spans_mut(&mut self) -> &mut CudaSlice<StreamInput> {
-        &mut self.spans
-    }
-
     /// Returns the number of streams.
     pub fn streams(&self) -> u32 {
         self.streams
@@ -153,11 +148,6 @@ impl Batch {
     /// Returns the groups of the largest stream.
     pub(crate) fn most_groups(&self) -> u32 {
         self.most_groups
-    }
-
-    /// Sets the number of groups of the input of a list that a kernel fills.
-    pub(crate) fn set_input_groups(&mut self, groups: u64) {
-        self.input_groups = groups;
     }
 
     /// Returns the maximum number of bytes of all streams together.
@@ -190,10 +180,6 @@ pub struct Encoded {
     pub(super) plans: CudaSlice<StreamPlan>,
     /// Counter of the layout kernel's blocks; 0 between launches.
     pub(super) blocks_done: CudaSlice<u32>,
-    /// Finished segments of each stream, followed by the number of streams that are laid out; 0 between launches.
-    pub(super) done: CudaSlice<u32>,
-    /// Whether the launch that resets `done` is missing.
-    pub(super) needs_clearing: bool,
 }
 
 impl Encoded {
@@ -209,8 +195,6 @@ impl Encoded {
                 offsets: stream.alloc_zeros(batch.streams as usize + 1)?,
                 plans: stream.alloc_zeros(batch.streams as usize)?,
                 blocks_done: stream.alloc_zeros(1)?,
-                done: stream.alloc_zeros(batch.streams as usize + 1)?,
-                needs_clearing: false,
             })
         };
         allocate().allocating(bytes)
@@ -240,11 +224,6 @@ impl Encoded {
     /// Returns the plan of each stream in device memory.
     pub fn plans(&self) -> &CudaSlice<StreamPlan> {
         &self.plans
-    }
-
-    /// Records that a kernel that was just launched resets the counters of finished segments.
-    pub(crate) fn set_counters_cleared(&mut self) {
-        self.needs_clearing = false;
     }
 
     /// Copies the plans to the host, which synchronizes with the stream.

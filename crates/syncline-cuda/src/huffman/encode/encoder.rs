@@ -5,21 +5,18 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 
 use super::batch::{Batch, Encoded};
 use super::codebooks::{BatchCodebooks, check_input};
 use super::format::Format;
-use super::laid_out::{LaidOutStreams, Overlap, StreamTarget};
+use super::laid_out::LaidOutStreams;
 use super::scratch::Scratch;
-use super::segments::{
-    self, LAYOUT_THREADS, SEGMENTS_ENCODE, SegmentKernel, SegmentKernels, StreamKernels, WRITE_THREADS,
-};
+use super::segments::{self, LAYOUT_THREADS, SegmentKernel, SegmentKernels, StreamKernels, WRITE_THREADS};
 use super::structs::{CodebookArrays, StreamPlan};
 use crate::device::{Device, Frame, Grid};
 use crate::device_kernels::launch;
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::huffman::Symbol;
 
 /// Minimum number of segments per multiprocessor for which long and medium segments are used: a few times what a
@@ -156,8 +153,7 @@ impl<S: Symbol> Encoder<S> {
         encoded: &mut Encoded,
     ) -> Result<()> {
         let Encoded { bytes, plans, offsets, .. } = encoded;
-        let target = StreamTarget { output: &mut bytes.as_view_mut(), overlap: None };
-        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target)
+        self.write_streams(stream, laid_out, codebooks, (plans, offsets), &mut bytes.as_view_mut())
     }
 
     /// Encodes the segments and plans the layout of every stream. [`Encoded::offsets`] places the streams one after
@@ -172,43 +168,6 @@ impl<S: Symbol> Encoder<S> {
         input: &EncodeInput<'_, S>,
         encoded: &mut Encoded,
     ) -> Result<LaidOutStreams<'a>> {
-        self.lay_out_at(frame, input, None, encoded)
-    }
-
-    /// Returns whether segments can replace their symbols, because no codeword is longer than a symbol.
-    pub(crate) fn can_encode_in_place(&self) -> bool {
-        self.format.longest() == 8 * self.format.symbol_bytes
-            && self.kernels.iter().all(|(_, kernels)| kernels.description.name == SEGMENTS_ENCODE)
-    }
-
-    /// Lays out streams as [`Self::lay_out`] does, and replaces the symbols by the encoded segments. Symbols and batch
-    /// must stay allocated until the streams are written. The offsets are not computed; a later kernel sets them.
-    ///
-    /// # Errors
-    /// The errors of [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_encode_in_place`].
-    pub(crate) fn lay_out_in_place<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        symbols: &mut CudaViewMut<'_, S>,
-        classes: Option<&CudaView<'_, u8>>,
-        (batch, codebooks): (&Batch, &BatchCodebooks),
-        encoded: &mut Encoded,
-    ) -> Result<LaidOutStreams<'a>> {
-        if !self.can_encode_in_place() {
-            return Err(CudaError::invalid("streams of this format cannot replace their symbols"));
-        }
-        let (address, _) = symbols.device_ptr_mut(frame.stream());
-        let input = EncodeInput { symbols: &symbols.as_view(), classes, batch, codebooks };
-        self.lay_out_at(frame, &input, Some(address), encoded)
-    }
-
-    fn lay_out_at<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        input: &EncodeInput<'_, S>,
-        in_place: Option<CUdeviceptr>,
-        encoded: &mut Encoded,
-    ) -> Result<LaidOutStreams<'a>> {
         let stream = frame.stream().clone();
         let &EncodeInput { symbols, classes, batch, codebooks } = input;
         check_input(&self.format, &stream, symbols, classes, batch, codebooks)?;
@@ -216,61 +175,37 @@ impl<S: Symbol> Encoder<S> {
         let kernels = self.kernels_for(batch.symbols);
         let kernel = kernels.description;
         let segments = (batch.most_groups * self.format.group()).div_ceil(kernel.segment).max(1);
-        let mut scratch = Scratch::new(frame, &self.format, batch, segments, &kernel, in_place)?;
-        let slots = scratch.slots.address(&stream);
-        let slots_in_stream = match in_place {
-            Some(_) => 0,
-            None => u64::from(segments) * u64::from(kernel.segment * self.format.longest() / 32),
-        };
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, &kernel)?;
+        let slots = scratch.slots.device_ptr_mut(&stream).0;
+        let slots_in_stream = u64::from(segments) * u64::from(kernel.segment * self.format.longest() / 32);
         let addresses = scratch.addresses(&stream);
         let codebook_arrays = CodebookArrays::new(codebooks, &stream);
 
         let codewords = codebooks.codebooks.codewords();
         let Scratch { sums, group_bits, .. } = &mut scratch;
-        let Encoded { plans, offsets, blocks_done, done, needs_clearing, .. } = encoded;
-        // If almost all segments are resident at once, the layout kernel starts early and waits for the segments of
-        // each stream. With more segments that would gain little.
-        let counts_segments = in_place.is_some() && batch.symbols < self.kernels[0].0;
-        if counts_segments && std::mem::replace(needs_clearing, true) {
-            stream.memset_zeros(done).doing("clearing the counters of finished segments")?;
-        }
-        let segments_done = if counts_segments { done.device_ptr_mut(&stream).0 } else { 0 };
+        let Encoded { plans, offsets, blocks_done, .. } = encoded;
         let blocks = batch.streams * segments.div_ceil(kernel.segments_in_block);
         let grid = Grid::new(blocks, kernel.threads).shared_memory(kernel.shared_memory).early(true);
         let (symbols, _reads) = symbols.device_ptr(&stream);
         let classes = classes.map(|classes| -> &dyn DevicePtr<u8> { classes });
         // SAFETY: `check_input` has checked that streams lie within the input and the classes. `Scratch::new` has
         // allocated the arrays for all segments of all streams. A codeword has at most LONGEST bits, and symbols are
-        // reduced modulo ALPHABET, the size of each codebook. The kernel waits before it reads. In place, a segment is
-        // written after the symbols that have been read, because no codeword is longer than a symbol.
+        // reduced modulo ALPHABET, the size of each codebook. The kernel waits before it reads.
         unsafe {
             launch!(kernels.segments.segments_encode on &stream, grid; symbols, &batch.spans, &codewords,
-                &codebooks.used, classes, segments, slots, sums, group_bits, segments_done)
+                &codebooks.used, classes, segments, slots, sums, group_bits)
         }?;
 
-        let streams_done =
-            if counts_segments { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
-        let blocks_done: Option<&mut dyn DevicePtrMut<u32>> = if in_place.is_none() { Some(blocks_done) } else { None };
         let grid = Grid::new(batch.streams, LAYOUT_THREADS).early(true);
         // SAFETY: block i accesses the i-th stream's part of each array; there is one plan for each stream and one
-        // offset more, as `check_result` has checked. The counters are 0, because each launch, or the kernel that waits
-        // for them, resets them. The kernel waits for the segments before it reads their results.
+        // offset more, as `check_result` has checked. The counter is 0, because each launch resets it. The kernel waits for the segments before it reads their results.
         unsafe {
             launch!(kernels.streams.streams_lay_out on &stream, grid; &batch.spans, codebook_arrays, addresses,
-                segments, &codebooks.status, plans, offsets, blocks_done, segments_done, streams_done)
+                segments, &codebooks.status, plans, offsets, blocks_done)
         }?;
 
         let spans = batch.spans.device_ptr(&stream).0;
-        Ok(LaidOutStreams {
-            scratch,
-            slots_in_stream,
-            spans,
-            segments,
-            kernel,
-            streams: batch.streams,
-            streams_done,
-            group: self.format.group(),
-        })
+        Ok(LaidOutStreams { scratch, slots_in_stream, spans, segments, kernel, streams: batch.streams })
     }
 
     /// Writes each stream to its offset in the output. Streams with [`NO_OFFSET`](super::NO_OFFSET), and streams that
@@ -284,10 +219,10 @@ impl<S: Symbol> Encoder<S> {
         laid_out: &mut LaidOutStreams<'_>,
         codebooks: &BatchCodebooks,
         encoded: &mut Encoded,
-        target: StreamTarget<'_, '_>,
+        output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         let Encoded { offsets, plans, .. } = encoded;
-        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target)
+        self.write_streams(stream, laid_out, codebooks, (plans, offsets), output)
     }
 
     fn write_streams(
@@ -296,7 +231,7 @@ impl<S: Symbol> Encoder<S> {
         laid_out: &mut LaidOutStreams<'_>,
         codebooks: &BatchCodebooks,
         (plans, offsets): (&mut CudaSlice<StreamPlan>, &CudaSlice<u64>),
-        target: StreamTarget<'_, '_>,
+        output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         let mut kernels = self.kernels.iter().map(|(_, kernels)| kernels);
         let kernels = kernels.find(|kernels| kernels.description == laid_out.kernel).filter(|_| {
@@ -307,23 +242,17 @@ impl<S: Symbol> Encoder<S> {
         });
         let kernels = kernels.ok_or_else(|| CudaError::invalid("the streams were laid out for another batch"))?;
         let addresses = laid_out.scratch.addresses(stream);
-        let StreamTarget { output, overlap } = target;
         let output_bytes = output.len() as u64;
-        let Overlap { laid_out: signal, unwritten, most_groups } =
-            overlap.unwrap_or(Overlap { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX });
-        let segments = most_groups.div_ceil(laid_out.kernel.segment / self.format.group()).min(laid_out.segments);
         // One additional block for the header, the codebooks and the padding.
-        let blocks_in_stream = segments.div_ceil(WRITE_THREADS / 32) + 1;
+        let blocks_in_stream = laid_out.segments.div_ceil(WRITE_THREADS / 32) + 1;
         let codebook_arrays = CodebookArrays::new(codebooks, stream);
-        let slots = laid_out.scratch.slots.address(stream);
+        let slots = laid_out.scratch.slots.device_ptr_mut(stream).0;
         let grid = Grid::new(laid_out.streams * blocks_in_stream, WRITE_THREADS).early(true);
         let LaidOutStreams { slots_in_stream, spans, segments, .. } = *laid_out;
-        // SAFETY: a stream is written only if it lies within `output_bytes`. The kernel waits at its start, or for the
-        // signal that the caller guarantees.
+        // SAFETY: a stream is written only if it lies within `output_bytes`. The kernel waits at its start.
         unsafe {
             launch!(kernels.streams.streams_write on stream, grid; plans, codebook_arrays, addresses, slots,
-                slots_in_stream, spans, segments, offsets, output, output_bytes, signal.0, signal.1, unwritten,
-                blocks_in_stream)
+                slots_in_stream, spans, segments, offsets, output, output_bytes, blocks_in_stream)
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 
 use super::batch::Batch;
@@ -15,27 +14,11 @@ use crate::error::Result;
 /// 32-bit words of a segment's start: an element of `EncodeScratch::starts`.
 const STARTS_WORDS: usize = 2;
 
-/// Location of the segments' codewords.
-#[derive(Debug)]
-pub(super) enum Slots<'a> {
-    Separate(CudaViewMut<'a, u32>),
-    /// In the memory of the symbols. The segments of a stream start at its first symbol.
-    InPlace(CUdeviceptr),
-}
-
-impl Slots<'_> {
-    pub fn address(&mut self, stream: &Arc<CudaStream>) -> CUdeviceptr {
-        match self {
-            Self::Separate(slots) => slots.device_ptr_mut(stream).0,
-            Self::InPlace(symbols) => *symbols,
-        }
-    }
-}
-
 /// Scratch memory of one call.
 #[derive(Debug)]
 pub(super) struct Scratch<'a> {
-    pub slots: Slots<'a>,
+    /// Codewords of the segments.
+    pub slots: CudaViewMut<'a, u32>,
     pub sums: CudaViewMut<'a, SegmentSums>,
     pub group_bits: CudaViewMut<'a, u16>,
     starts: CudaViewMut<'a, u32>,
@@ -52,7 +35,6 @@ impl<'a> Scratch<'a> {
         batch: &Batch,
         segments: u32,
         kernel: &SegmentKernel,
-        in_place: Option<CUdeviceptr>,
     ) -> Result<Self> {
         let segment = kernel.segment;
         let streams = batch.streams as usize;
@@ -60,10 +42,7 @@ impl<'a> Scratch<'a> {
         let groups_in_stream = segments as usize * (segment / format.group()) as usize;
         let slot_words = segment as usize * format.longest() as usize / 32;
         Ok(Self {
-            slots: match in_place {
-                Some(symbols) => Slots::InPlace(symbols),
-                None => Slots::Separate(frame.slice(all * slot_words)?),
-            },
+            slots: frame.slice(all * slot_words)?,
             sums: frame.slice(all)?,
             group_bits: frame.slice(streams * groups_in_stream)?,
             starts: frame.slice(all * STARTS_WORDS)?,

@@ -17,7 +17,6 @@ declare_kernels! {
             symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, all_codewords: In<u32>,
             codebooks_used: In<u32>, classes: Option<In<u8>>, segments_in_stream: u32,
             slots: CUdeviceptr as "uint32_t *", sums: Out<SegmentSums>, group_bits: Out<u16>,
-            segments_done: CUdeviceptr as "uint32_t *",
         );
     }
 }
@@ -31,15 +30,13 @@ declare_kernels! {
         with WRITE_THREADS = WRITE_THREADS;
         fn streams_lay_out(
             spans: In<StreamInput>, codebooks: CodebookArrays, all: EncodeScratch, segments_in_stream: u32,
-            status: In<u32>, plans: Out<StreamPlan>, offsets: Out<u64>, blocks_done: Option<Out<u32>>,
-            segments_done: CUdeviceptr as "uint32_t *", streams_done: CUdeviceptr as "uint32_t *",
+            status: In<u32>, plans: Out<StreamPlan>, offsets: Out<u64>, blocks_done: Out<u32>,
         );
         fn streams_write(
             plans: Out<StreamPlan>, codebooks: CodebookArrays, all: EncodeScratch,
             all_slots: CUdeviceptr as "const uint32_t *", slots_in_stream: u64,
             spans: CUdeviceptr as "const StreamInput *", segments_in_stream: u32, offsets: In<u64>, out: Out<u8>,
-            out_bytes: u64, laid_out: CUdeviceptr as "const uint64_t *", laid_out_number: u64,
-            unwritten: CUdeviceptr as "uint32_t *", blocks_in_stream: u32,
+            out_bytes: u64, blocks_in_stream: u32,
         );
     }
 }

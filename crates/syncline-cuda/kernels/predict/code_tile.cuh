@@ -1,0 +1,142 @@
+// The codes of a tile: quantized, and predicted by the cheaper of the listed Lorenzo predictors and interpolation.
+//
+// MEASURE        1: sums squared errors
+// MEMORY_BYTES   dynamic shared memory of a block for its tiles
+// See also predict/interpolate.cuh.
+#pragma once
+#include "predict/interpolate.cuh"
+#include "strips/scratch.cuh"
+#include "strips/structs.cuh"
+
+// Whether codes have memory beside the integers. Else, the integers are computed again where interpolation was tried
+// and costs more.
+constexpr bool SEPARATE_CODES = TILE_ELEMENTS * ELEMENT_BYTES < 4096 * 8;
+
+// The memory of a tile, in shared memory.
+struct __align__(16) TileMemory {
+    int32_t v[TILE_ELEMENTS]; // integers without the base
+    int32_t separate_codes[SEPARATE_CODES ? TILE_ELEMENTS : 4];
+    // These are not used at the same time.
+    union {
+        Element values[padded(TILE_ELEMENTS)];
+        uint32_t matching[MAX_PATTERNS][WORDS];
+        StripScratch strips;
+    };
+    TileBitmaps bitmaps;
+    int32_t lattice[MAX_ANCHORS];
+    TileSums sums;
+    uint32_t first_word; // for the caller
+
+    // The codes in the order of the strips, followed by zeros up to a whole strip.
+    __device__ inline int32_t *codes() { return SEPARATE_CODES ? separate_codes : v; }
+    // The elements that must be verbatim if the tile is interpolated.
+    __device__ inline uint32_t *missed() { return bitmaps.other; }
+};
+static_assert(TILES_OF_BLOCK * sizeof(TileMemory) <= MEMORY_BYTES, "the host gives enough memory");
+static_assert(sizeof(TileMemory) % 16 == 0, "the next one is aligned");
+
+// A tile of a batch: where it is, and what quantizing found.
+struct TileWork {
+    const Step &step;
+    const TileBox tile;
+    const TileSource source;
+    TileMemory &memory;
+    QuantizedTile quantized;
+
+    __device__ inline TileWork(const Step &step, const Element *slab, uint64_t first_element, const Geometry &geometry,
+                               uint64_t number, TileMemory &memory)
+        : step(step), tile(geometry.tile(number)), source(slab, first_element, geometry, tile), memory(memory) {}
+
+    // Computes the integers of the tile, the bitmaps, and what else quantizing finds.
+    __device__ inline void quantize() {
+        quantized = quantize_tile(step, tile, source, memory.v, memory.bitmaps, memory.matching, memory.sums);
+        tile_sync();
+        const uint32_t base = uint32_t(quantized.base);
+        for (uint32_t i = tile_thread(); i < tile.elements(); i += TILE_THREADS) {
+            memory.v[i] = int32_t(uint32_t(memory.v[i]) - base);
+        }
+        tile_sync();
+    }
+
+    // Interpolates the tile. Returns the cost; `verbatim` becomes the number of verbatim values. Replaces the integers
+    // unless codes are separate.
+    __device__ inline uint32_t interpolate(const Plans &plans, const PlanHead &plan, uint32_t &verbatim) {
+        return ::interpolate(step, tile, source, plans, plan, quantized, memory.bitmaps, memory.v, memory.lattice,
+                             memory.values, memory.codes(), memory.missed(), verbatim, memory.sums);
+    }
+};
+
+// How a tile is coded.
+struct CodedTile {
+    uint32_t cost;
+    uint32_t predictor; // place in the list, or INTERPOLATED
+    uint32_t verbatim;  // number of verbatim values
+    bool is_constant;   // whether all codes are 0 and the tile is not interpolated
+
+    __device__ inline bool is_interpolated() const { return predictor == strips::INTERPOLATED; }
+    // Whether so few codes are 0 that each zero has a symbol of its own: the cost is 1.5 bits a code at least.
+    __device__ inline bool is_dense(uint32_t elements) const { return 2 * cost >= (3 * elements) << strips::COST_LOG2; }
+};
+
+// Writes the residuals under a predictor as codes. All threads of the tile call this.
+__device__ inline void write_residuals(TileWork &work, uint32_t predictor) {
+    int32_t *codes = work.memory.codes();
+    if (SEPARATE_CODES) {
+        for_each_residual(work.tile, work.memory.v, predictor, [&](uint32_t i, int32_t code) { codes[i] = code; });
+    } else {
+        // All are computed before the first is written.
+        int32_t own[TILE_ELEMENTS / TILE_THREADS];
+#pragma unroll
+        for (uint32_t k = 0; k < TILE_ELEMENTS / TILE_THREADS; ++k) {
+            const uint32_t i = k * TILE_THREADS + tile_thread();
+            own[k] = i < work.tile.elements()
+                         ? residual_of(work.tile, work.memory.v, i, Position(work.tile, i), predictor)
+                         : 0;
+        }
+        tile_sync();
+#pragma unroll
+        for (uint32_t k = 0; k < TILE_ELEMENTS / TILE_THREADS; ++k) {
+            codes[k * TILE_THREADS + tile_thread()] = own[k];
+        }
+    }
+}
+
+// Codes a tile that is quantized. All threads of the tile call this.
+__device__ inline CodedTile code_tile(TileWork &work, const ChunkChoice &choice, const Plans &plans,
+                                      const Geometry &geometry) {
+    TileMemory &memory = work.memory;
+    const uint32_t elements = work.tile.elements();
+    CodedTile coded = {~0u, 0, work.quantized.verbatim, false};
+    uint32_t predictor = 0;
+    for (uint32_t place = 0; place < choice.listed; ++place) {
+        const uint32_t cost = lorenzo_cost(work.tile, memory.v, choice.predictors[place], memory.sums);
+        if (place == 0 || cost < coded.cost) {
+            coded.cost = cost;
+            coded.predictor = place;
+            predictor = choice.predictors[place];
+        }
+    }
+    // Only codes that are all 0 cost nothing.
+    coded.is_constant = coded.cost == 0;
+    coded.cost += verbatim_cost(coded.verbatim);
+#if !LOGARITHM
+    if (choice.scheme != 0 && coded.cost > 0 && (work.quantized.meta & META_EMPTY) == 0) {
+        uint32_t verbatim;
+        const uint32_t cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, choice.scheme), verbatim);
+        if (cost < coded.cost) {
+            coded = {cost, strips::INTERPOLATED, verbatim, false};
+        } else if (!SEPARATE_CODES) {
+            tile_sync();
+            work.quantize();
+        }
+    }
+#endif
+    if (!coded.is_interpolated() && !coded.is_constant) {
+        write_residuals(work, predictor);
+    }
+    for (uint32_t i = elements + tile_thread(); i < ceil_div(elements, STRIP_LEN) * STRIP_LEN; i += TILE_THREADS) {
+        memory.codes()[i] = 0;
+    }
+    tile_sync();
+    return coded;
+}

@@ -1,0 +1,297 @@
+// Quantizes any tile.
+//
+// Element i of a tile belongs to lane i % 32 of a warp: its bit is bit i % 32 of word i / 32 of a bitmap.
+//
+// AXES           axes along which tiles extend
+// TILE_ELEMENTS  elements of an unclipped tile
+// See also quantize/quantize.cuh and device/tile_threads.cuh.
+#pragma once
+#include "device/tile_threads.cuh"
+#include "quantize/quantize.cuh"
+
+// Words of a bitmap of a tile.
+constexpr uint32_t WORDS = TILE_ELEMENTS / WARP;
+
+// A tile with reciprocals of its extents, exact for element numbers below 4,096 and extents up to 64.
+struct TileBox : Tile {
+    uint32_t by_nx, by_ny;
+    __device__ inline explicit TileBox(const Tile &tile)
+        : Tile(tile), by_nx((RECIPROCAL - 1 + tile.nx) / tile.nx), by_ny((RECIPROCAL - 1 + tile.ny) / tile.ny) {}
+    __device__ inline uint32_t row_of(uint32_t element) const {
+        return AXES == 1 ? 0 : element * by_nx >> RECIPROCAL_LOG2;
+    }
+    __device__ inline uint32_t plane_of(uint32_t row) const { return AXES == 3 ? row * by_ny >> RECIPROCAL_LOG2 : 0; }
+
+  private:
+    static constexpr uint32_t RECIPROCAL_LOG2 = 20, RECIPROCAL = 1u << RECIPROCAL_LOG2;
+};
+
+// Coordinates of an element in its tile.
+struct Position {
+    uint32_t z, y, x;
+    __device__ inline Position(const TileBox &tile, uint32_t element) {
+        const uint32_t row = tile.row_of(element);
+        x = element - row * tile.nx;
+        z = tile.plane_of(row);
+        y = row - z * tile.ny;
+    }
+    // Goes on to the next element.
+    __device__ inline void advance(const TileBox &tile) {
+        if (++x == tile.nx && AXES > 1) {
+            x = 0;
+            if (++y == tile.ny && AXES > 2) {
+                y = 0;
+                ++z;
+            }
+        }
+    }
+};
+
+// A tile's elements in memory.
+struct TileSource {
+    const Element *first;
+    uint64_t plane, row;
+
+    __device__ inline TileSource(const Element *slab, uint64_t first_element, const Geometry &geometry,
+                                 const Tile &tile)
+        : first(slab + (tile.first_element - first_element)), plane(geometry.strides[1]), row(geometry.strides[2]) {}
+    __device__ inline Element load(const Position &at) const { return first[at.z * plane + at.y * row + at.x]; }
+};
+
+// Calls `visit(word, element, value)` for the elements of a tile. The lanes of a warp call it for the elements of a
+// word together; past the last element of the tile, the value is 0.
+template <typename Visit>
+__device__ inline void for_each_word(const TileBox &tile, const TileSource &source, Visit visit) {
+    // Several loads are in flight at a time.
+    constexpr uint32_t AT_ONCE = LOGARITHM ? 1 : 4;
+    const uint32_t elements = tile.elements();
+    for (uint32_t first = tile_warp(); first * WARP < elements; first += AT_ONCE * TILE_WARPS) {
+        Element values[AT_ONCE];
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            const uint32_t i = (first + k * TILE_WARPS) * WARP + lane_id();
+            values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            const uint32_t word = first + k * TILE_WARPS;
+            if (word * WARP < elements) {
+                visit(word, word * WARP + lane_id(), values[k]);
+            }
+        }
+    }
+}
+
+// Bitmaps of the elements of a tile, in shared memory. All words of tiles without such elements are 0 as well.
+struct TileBitmaps {
+    uint32_t fill[WORDS];     // with the pattern of the tile
+    uint32_t verbatim[WORDS]; // if the tile is not interpolated
+    uint32_t foreign[WORDS];  // with another pattern, or outside of the range; among the verbatim ones
+    uint32_t other[WORDS];    // LOGARITHM: negative ones that are valid; else: for the caller
+    int32_t last[WORDS];      // the last valid element up to the end of each word, -1 if there is none
+};
+
+__device__ inline bool bit_of(const uint32_t *bitmap, uint32_t element) {
+    return (bitmap[element / WARP] >> element % WARP & 1) != 0;
+}
+
+// Returns the bits of word `word` that belong to the first `elements` elements.
+__device__ inline uint32_t word_of_first(uint32_t elements, uint32_t word) {
+    const uint32_t left = elements > word * WARP ? elements - word * WARP : 0;
+    return left >= WARP ? ALL_LANES : (1u << left) - 1;
+}
+
+// Sums over the threads of a tile, in shared memory.
+struct TileSums {
+    uint32_t of_32[TILE_WARPS];
+    uint64_t of_64[TILE_WARPS];
+};
+
+// Returns the number of bits that are set.
+__device__ inline uint32_t count_bits(const uint32_t *bitmap, TileSums &sums) {
+    uint32_t count = 0;
+    for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+        count += __popc(bitmap[word]);
+    }
+    return tile_sum(count, sums.of_32);
+}
+
+// What quantizing a tile finds beside its integers and bitmaps.
+struct QuantizedTile {
+    int32_t base;       // 0 for tiles without valid elements
+    uint32_t meta;      // the fields of mask, pattern, and sign, and META_EMPTY
+    uint32_t verbatim;  // number of elements that are verbatim if the tile is not interpolated
+    bool any_excluded;  // whether there are verbatim or masked elements
+    bool any_not_coded; // whether there are foreign or masked elements
+};
+
+// Gives each excluded element the integer of the last valid element before it in its row, or otherwise that of the
+// first element of the row before. Returns false if no element is valid. `bitmaps` says which are excluded.
+__device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, TileBitmaps &bitmaps) {
+    const uint32_t elements = tile.elements(), nx = tile.nx;
+    auto valid_word = [&](uint32_t word) {
+        return word_of_first(elements, word) & ~(bitmaps.verbatim[word] | bitmaps.fill[word]);
+    };
+    if (tile_warp() == 0) {
+        int32_t before = -1;
+        for (uint32_t first = 0; first < WORDS; first += WARP) {
+            const uint32_t word = first + lane_id(), valid = word < WORDS ? valid_word(word) : 0;
+            int32_t last = valid != 0 ? int32_t(word * WARP + 31 - __clz(int32_t(valid))) : -1;
+#pragma unroll
+            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+                const int32_t other = __shfl_up_sync(ALL_LANES, last, distance);
+                last = lane_id() >= distance ? max_of(last, other) : last;
+            }
+            last = max_of(last, before);
+            before = __shfl_sync(ALL_LANES, last, WARP - 1);
+            if (word < WORDS) {
+                bitmaps.last[word] = last;
+            }
+        }
+    }
+    tile_sync();
+    if (bitmaps.last[WORDS - 1] < 0) {
+        return false;
+    }
+    auto is_valid = [&](uint32_t i) { return !bit_of(bitmaps.verbatim, i) && !bit_of(bitmaps.fill, i); };
+    for (uint32_t i = tile_thread(); i < elements; i += TILE_THREADS) {
+        if (is_valid(i)) {
+            continue;
+        }
+        // Only valid elements are read, and only others are written.
+        const uint32_t word = i / WARP, here = valid_word(word) & ((1u << i % WARP) - 1);
+        const int32_t last = here != 0  ? int32_t(word * WARP + 31 - __clz(int32_t(here)))
+                             : word > 0 ? bitmaps.last[word - 1]
+                                        : -1;
+        uint32_t row = tile.row_of(i);
+        if (last >= int32_t(row * nx)) {
+            q[i] = q[last];
+            continue;
+        }
+        uint32_t plane = tile.plane_of(row);
+        while (!is_valid(row * nx) && row > 0) {
+            // The row above, or the first one of the plane before.
+            const bool is_first = row == plane * tile.ny;
+            row -= is_first ? tile.ny : 1;
+            plane -= is_first ? 1 : 0;
+        }
+        // Nothing before is valid: the first element that is.
+        uint32_t source = row * nx;
+        if (!is_valid(source)) {
+            uint32_t first_word = 0;
+            while (bitmaps.last[first_word] < 0) {
+                ++first_word;
+            }
+            source = first_word * WARP + __ffs(int32_t(valid_word(first_word))) - 1;
+        }
+        q[i] = q[source];
+    }
+    tile_sync();
+    return true;
+}
+
+// Finds the pattern with most elements, the lower number on a tie; elements with other patterns are foreign. `matching`
+// has a bitmap for each pattern. Returns the fields of the meta.
+__device__ inline uint32_t find_fill(const Step &step, uint32_t elements, uint32_t (*matching)[WORDS],
+                                     TileBitmaps &bitmaps, TileSums &sums) {
+    uint32_t most = 0, pattern = 0;
+    for (uint32_t p = 0; p < step.pattern_count; ++p) {
+        const uint32_t count = count_bits(matching[p], sums);
+        pattern = count > most ? p : pattern;
+        most = max_of(most, count);
+    }
+    if (most == 0) {
+        return KIND_NONE << META_MASK;
+    }
+    for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+        uint32_t any = 0;
+        for (uint32_t p = 0; p < step.pattern_count; ++p) {
+            any |= matching[p][word];
+        }
+        const uint32_t fill = matching[pattern][word];
+        bitmaps.fill[word] = fill;
+        bitmaps.verbatim[word] = (bitmaps.verbatim[word] | any) & ~fill;
+        bitmaps.foreign[word] = (bitmaps.foreign[word] | any) & ~fill;
+    }
+    return (most == elements ? KIND_ALL : KIND_BITMAP) << META_MASK | pattern << META_PATTERN;
+}
+
+// Quantizes a tile to `q`, in shared memory; all integers of tiles without valid elements are 0. `matching` is shared
+// memory for a bitmap of each pattern. All threads of the tile call this.
+__device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &tile, const TileSource &source,
+                                              int32_t *q, TileBitmaps &bitmaps, uint32_t (*matching)[WORDS],
+                                              TileSums &sums) {
+    const uint32_t elements = tile.elements();
+    const Element low = Element(step.range_low), high = Element(step.range_high);
+    for (uint32_t word = ceil_div(elements, WARP) + tile_thread(); word < WORDS; word += TILE_THREADS) {
+        bitmaps.fill[word] = bitmaps.verbatim[word] = bitmaps.foreign[word] = bitmaps.other[word] = 0;
+        for (uint32_t p = 0; p < step.pattern_count; ++p) {
+            matching[p][word] = 0;
+        }
+    }
+    bool excludes = false;
+    for_each_word(tile, source, [&](uint32_t word, uint32_t i, Element x) {
+        const bool inside = i < elements;
+        int32_t value;
+        const bool outside = inside && is_outside(x, low, high),
+                   good = (quantize(step, x, value) && !outside) || !inside;
+        if (inside) {
+            q[i] = value;
+        }
+        const uint32_t exact = __ballot_sync(ALL_LANES, !good), foreign = __ballot_sync(ALL_LANES, outside),
+                       negative = LOGARITHM ? __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0) : 0;
+        excludes |= exact != 0;
+        if (lane_id() == 0) {
+            bitmaps.fill[word] = 0;
+            bitmaps.verbatim[word] = exact;
+            bitmaps.foreign[word] = foreign;
+            bitmaps.other[word] = negative;
+        }
+        for (uint32_t p = 0; p < step.pattern_count; ++p) {
+            const uint32_t mask = __ballot_sync(ALL_LANES, inside && bits_of(x) == Bits(step.patterns[p]));
+            excludes |= mask != 0;
+            if (lane_id() == 0) {
+                matching[p][word] = mask;
+            }
+        }
+    });
+    QuantizedTile result = {};
+    result.any_excluded = tile_any(excludes);
+    tile_sync();
+    bool is_empty = false;
+    if (result.any_excluded) {
+        if (step.pattern_count > 0) {
+            result.meta = find_fill(step, elements, matching, bitmaps, sums);
+            tile_sync();
+        }
+        result.verbatim = count_bits(bitmaps.verbatim, sums);
+        bool not_coded = false;
+        for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+            not_coded |= (bitmaps.foreign[word] | bitmaps.fill[word]) != 0;
+        }
+        result.any_not_coded = tile_any(not_coded);
+        is_empty = !fill_excluded(tile, q, bitmaps);
+        if (is_empty) {
+            result.meta |= META_EMPTY;
+            for (uint32_t i = tile_thread(); i < elements; i += TILE_THREADS) {
+                q[i] = 0;
+            }
+            tile_sync();
+        }
+    }
+    if (LOGARITHM) {
+        bool any = false, all = true;
+        for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+            const uint32_t valid = word_of_first(elements, word) & ~(bitmaps.verbatim[word] | bitmaps.fill[word]),
+                           negative = bitmaps.other[word] & valid;
+            bitmaps.other[word] = negative;
+            any |= negative != 0;
+            all &= negative == valid;
+        }
+        const bool some = tile_any(any), others = tile_any(!all);
+        result.meta |= (!some ? KIND_NONE : others ? KIND_BITMAP : KIND_ALL) << META_SIGN;
+        tile_sync();
+    }
+    result.base = q[0];
+    return result;
+}

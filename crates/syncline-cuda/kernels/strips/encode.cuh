@@ -1,0 +1,131 @@
+// The strips of a tile as bits.
+#pragma once
+#include "strips/tile_strips.cuh"
+
+// Codewords times 256 plus their lengths, by symbol; 0 for symbols without one.
+struct Codewords {
+    const uint32_t *of;
+
+    __device__ inline bool has(uint32_t symbol) const { return __ldg(of + symbol) != 0; }
+    __device__ inline uint32_t operator[](uint32_t symbol) const { return __ldg(of + symbol); }
+};
+
+// Writes bits one after another. The first and the last word may have bits of others, and all words are 0 before.
+class BitPacker {
+    uint32_t *word;
+    uint32_t pending = 0, filled;
+    bool is_first = true;
+
+    __device__ inline void flush() {
+        if (is_first) {
+            atomicOr(word, pending);
+            is_first = false;
+        } else {
+            *word = pending;
+        }
+        ++word;
+    }
+
+  public:
+    __device__ inline BitPacker(uint32_t *words, uint32_t position)
+        : word(words + position / 32), filled(position % 32) {}
+    // Appends the lowest `count` bits, at most 32, of a number that has no others.
+    __device__ inline void put(uint32_t bits, uint32_t count) {
+        if (count == 0) {
+            return;
+        }
+        const uint32_t left = bits << (32 - count);
+        pending |= left >> filled;
+        filled += count;
+        if (filled >= 32) {
+            flush();
+            filled -= 32;
+            pending = filled > 0 ? left << (count - filled) : 0;
+        }
+    }
+    __device__ inline void finish() {
+        if (filled > 0) {
+            atomicOr(word, pending);
+        }
+    }
+};
+
+// Computes the bits of each strip, and of each lane of it. `starts` receives where strips start. All threads of the
+// tile call this.
+__device__ inline void measure_strips(const TileStrips &counts, const int32_t *codes, bool is_dense,
+                                      const Codewords &of_codes, const Codewords &of_bitmaps, StripScratch &scratch) {
+    for (uint32_t strip = tile_warp(); strip < counts.count(); strip += TILE_WARPS) {
+        const bool is_bitmap = strip < counts.of_bitmaps();
+        const Codewords codewords = is_bitmap ? of_bitmaps : of_codes;
+        uint32_t bits = 0;
+        LaneCodes(counts, scratch, codes, strip)
+            .for_each_symbol(
+                is_dense && !is_bitmap, [&](uint32_t symbol) { return codewords.has(symbol); },
+                [&](uint32_t symbol, uint32_t, uint32_t extra_bits) {
+                    bits += (codewords[symbol] & 0xFF) + extra_bits;
+                });
+        scratch.lane_bits[strip][lane_id()] = uint16_t(bits);
+        bits = warp_reduce_sum(bits);
+        if (lane_id() == 0) {
+            scratch.starts[strip] = bits;
+        }
+    }
+    tile_sync();
+    if (tile_warp() == 0) {
+        uint32_t sum = 0;
+        for (uint32_t first = 0; first < counts.count() + 1; first += WARP) {
+            const uint32_t strip = first + lane_id(), own = strip < counts.count() ? scratch.starts[strip] : 0,
+                           through = warp_inclusive_sum(own);
+            if (strip <= counts.count()) {
+                scratch.starts[strip] = sum + through - own;
+            }
+            sum += __shfl_sync(ALL_LANES, through, WARP - 1);
+        }
+    }
+    tile_sync();
+}
+
+// Writes the bits of all strips to `to`, in device memory, after `measure_strips`. All threads of the tile call this.
+__device__ inline void write_strips(const TileStrips &counts, const int32_t *codes, bool is_dense,
+                                    const Codewords &of_codes, const Codewords &of_bitmaps, StripScratch &scratch,
+                                    uint32_t *to) {
+    for (uint32_t i = tile_thread(); i < ceil_div(scratch.starts[counts.count()], 32); i += TILE_THREADS) {
+        to[i] = 0;
+    }
+    tile_sync();
+    uint32_t *words = scratch.words[tile_warp()];
+    for (uint32_t strip = tile_warp(); strip < counts.count(); strip += TILE_WARPS) {
+        const uint32_t start = scratch.starts[strip], end = scratch.starts[strip + 1];
+        if (start == end) {
+            continue;
+        }
+        const uint32_t skipped = start % 32, length = ceil_div(skipped + end - start, 32);
+        for (uint32_t i = lane_id(); i < length; i += WARP) {
+            words[i] = 0;
+        }
+        __syncwarp();
+        const bool is_bitmap = strip < counts.of_bitmaps();
+        const Codewords codewords = is_bitmap ? of_bitmaps : of_codes;
+        BitPacker packer(words, skipped + warp_exclusive_sum(uint32_t(scratch.lane_bits[strip][lane_id()])));
+        LaneCodes(counts, scratch, codes, strip)
+            .for_each_symbol(
+                is_dense && !is_bitmap, [&](uint32_t symbol) { return codewords.has(symbol); },
+                [&](uint32_t symbol, uint32_t extra, uint32_t extra_bits) {
+                    const uint32_t codeword = codewords[symbol];
+                    packer.put(codeword >> 8, codeword & 0xFF);
+                    packer.put(extra, extra_bits);
+                });
+        packer.finish();
+        __syncwarp();
+        // The first and the last word may have bits of the strips before and after.
+        uint32_t *own = to + start / 32;
+        for (uint32_t i = lane_id(); i < length; i += WARP) {
+            if (i == 0 || i == length - 1) {
+                atomicOr(&own[i], words[i]);
+            } else {
+                own[i] = words[i];
+            }
+        }
+        __syncwarp();
+    }
+}

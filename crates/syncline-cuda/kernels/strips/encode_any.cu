@@ -1,0 +1,111 @@
+// Encodes any tiles: quantizes, predicts, and writes their strips as bits.
+//
+// WARPS  warps of a block
+// See also predict/code_tile.cuh.
+#include "predict/code_tile.cuh"
+#include "strips/encode.cuh"
+
+#if MEASURE
+// Adds up the squared errors of the elements that are neither masked nor verbatim. Called before the memory of the
+// values is used for strips.
+__device__ inline void measure(TileWork &work, const CodedTile &coded, uint64_t *error, uint32_t *counted) {
+    TileMemory &memory = work.memory;
+    const TileBitmaps &bitmaps = memory.bitmaps;
+    const uint32_t *verbatim = coded.is_interpolated() ? memory.missed() : bitmaps.verbatim;
+    double sum = 0.0;
+    uint32_t count = 0;
+    for_each_word(work.tile, work.source, [&](uint32_t word, uint32_t i, Element x) {
+        if (i < work.tile.elements() && ((verbatim[word] | bitmaps.fill[word]) >> lane_id() & 1) == 0) {
+            const Element back =
+                coded.is_interpolated()
+                    ? memory.values[padded(i)]
+                    : reconstruct(work.step, int32_t(uint32_t(memory.v[i]) + uint32_t(work.quantized.base)));
+            sum += squared_error(work.step, x, back);
+            ++count;
+        }
+    });
+    const uint64_t all = tile_sum(uint64_t(sum), memory.sums.of_64);
+    count = tile_sum(count, memory.sums.of_32);
+    if (tile_thread() == 0) {
+        *error = all;
+        *counted = count;
+    }
+    tile_sync();
+}
+#endif
+
+// Takes `words` words of the chunk's scratch memory. Returns the first one to all threads of the tile.
+__device__ inline uint32_t take_words(uint32_t *taken, uint32_t words, TileMemory &memory) {
+    if (tile_thread() == 0) {
+        memory.first_word = atomicAdd(taken, words);
+    }
+    tile_sync();
+    return memory.first_word;
+}
+
+// Encodes the tiles of a batch. `outputs.words` has `outputs.chunk_words` words for each chunk; if they do not suffice,
+// facts and strips are complete, but not all bits are written: such chunks take less space as they are. Squared errors
+// are those of tiles that have some.
+extern "C" __global__ void __launch_bounds__(WARPS *WARP)
+    encode_any(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
+               const __grid_constant__ ChunkBatch batch, const Step *quantizer, const __grid_constant__ Plans plans,
+               ChunkChoice *choices, const uint32_t *codewords, const __grid_constant__ TileOutputs outputs) {
+    extern __shared__ __align__(16) uint8_t dynamic[];
+    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
+    const uint32_t number = blockIdx.x * TILES_OF_BLOCK + tile_of_block();
+    if (number >= batch.tiles) {
+        return;
+    }
+    const Step step = *quantizer;
+    const uint32_t chunk = number / batch.chunk_tiles;
+    const ChunkChoice choice = choices[chunk];
+    TileWork work(step, slab, first_element, geometry, batch.first_tile + number, memory);
+    work.quantize();
+    const uint32_t elements = work.tile.elements(), meta = work.quantized.meta;
+    const CodedTile coded = code_tile(work, choice, plans, geometry);
+#if MEASURE
+    measure(work, coded, outputs.errors + number, outputs.counted + number);
+#endif
+    // Codebooks of classes, of bitmaps, and of all classes together.
+    uint32_t class_number = 0;
+    if (choice.classes > 1 && !coded.is_constant) {
+        for (uint32_t threshold : choice.thresholds) {
+            class_number += coded.cost >> strips::COST_LOG2 >= threshold ? 1 : 0;
+        }
+    }
+    const uint32_t *tables = codewords + uint64_t(chunk) * strips::TABLES * SYMBOLS;
+    const Codewords of_codes{tables + (choice.classes > 1 ? class_number : uint32_t(strips::ONE_CODEBOOK)) * SYMBOLS},
+        of_bitmaps{tables + strips::BITMAP_CODEBOOK * SYMBOLS};
+    const TileStrips counts(elements, meta, coded.is_constant);
+    const bool is_dense = coded.is_dense(elements);
+    StripScratch &scratch = memory.strips;
+    code_bitmaps(work.tile, counts, memory.bitmaps, scratch);
+    tile_sync();
+    measure_strips(counts, memory.codes(), is_dense, of_codes, of_bitmaps, scratch);
+    const uint32_t bits = scratch.starts[counts.count()], bit_words = ceil_div(bits, 32),
+                   verbatim_words = coded.verbatim > 0 ? ceil_div(elements, 32) : 0;
+    const uint32_t first = take_words(&outputs.taken[chunk], bit_words + verbatim_words, memory);
+    for (uint32_t strip = tile_thread(); strip < counts.count(); strip += TILE_THREADS) {
+        outputs.strip_bits[uint64_t(number) * STRIPS + strip] =
+            uint16_t(scratch.starts[strip + 1] - scratch.starts[strip]);
+    }
+    if (tile_thread() == 0) {
+        if (counts.of_bitmaps() > 0) {
+            choices[chunk].bitmaps = 1;
+        }
+        const uint32_t predictor = coded.is_constant ? 0 : coded.predictor;
+        outputs.facts[number] = {first, bits, work.quantized.base,
+                                 meta | (coded.is_constant ? META_CONSTANT : 0) | predictor << META_PREDICTOR |
+                                     class_number << META_CLASS | coded.verbatim << META_VERBATIM};
+    }
+    // No sum that overflows: a chunk has at most 2^22 elements, with less than 64 bits each.
+    if (first + bit_words + verbatim_words > outputs.chunk_words) {
+        return;
+    }
+    uint32_t *words = outputs.words + uint64_t(chunk) * outputs.chunk_words + first;
+    write_strips(counts, memory.codes(), is_dense, of_codes, of_bitmaps, scratch, words);
+    const uint32_t *verbatim = coded.is_interpolated() ? memory.missed() : memory.bitmaps.verbatim;
+    for (uint32_t word = tile_thread(); word < verbatim_words; word += TILE_THREADS) {
+        words[bit_words + word] = verbatim[word];
+    }
+}

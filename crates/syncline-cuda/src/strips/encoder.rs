@@ -1,0 +1,390 @@
+//! From elements to the bits of tiles: launcher of `kernels/choose/` and `kernels/strips/`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
+use syncline_core::array::ElementType;
+use syncline_core::geometry::{Geometry, MAX_CHUNK_ELEMENTS, TileSize};
+use syncline_core::huffman::lengths::FLOORS;
+use syncline_core::pipeline::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED};
+use syncline_core::predict::interpolate::Scheme;
+use syncline_core::predict::orders::PREDICTORS;
+use syncline_core::strips::SYMBOLS;
+
+use super::Encoded;
+use super::structs::{CODEBOOK_BYTES, CODEBOOKS, ChunkChoice, CodebookSize, TABLES, TileOutputs};
+use crate::device::{Arena, Device, Frame, Grid, Specialization};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+use crate::predict::InterpolationPlans;
+use crate::predict::structs::Plans;
+use crate::quantize::STEP_WORDS;
+
+declare_kernels! {
+    /// The kernel of `kernels/choose/choose.cu`.
+    struct ChooseKernels in "choose/choose.cu", of (variant: Variant) {
+        with CONSTANTS = variant.constants();
+        fn choose(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            step: In<u64> as "const Step *", plans: Plans, candidates: u32, codes: u32, costs: Out<u32>,
+            done: Out<u32>, choices: Out<ChunkChoice>,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/strips/count.cu`.
+    struct CountKernels in "strips/count.cu", of (variant: Variant) {
+        with CONSTANTS = variant.constants();
+        fn count_symbols(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            step: In<u64> as "const Step *", plans: Plans, choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/strips/codebooks.cu`.
+    struct CodebookKernels in "strips/codebooks.cu" {
+        /// Threads of a block.
+        const THREADS: u32 = 256;
+        with FLOORS = FLOORS;
+        with CONSTANTS = sample_constants();
+        fn make_codebooks(
+            batch: ChunkBatch, counts: In<u32>, live: In<u32>, done: Out<u32>, sizes: Out<CodebookSize>,
+            serialized: Out<u8>, choices: Out<ChunkChoice>, codewords: Out<u32>, codebooks: Out<u8>,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/strips/encode_any.cu`.
+    struct EncodeKernels in "strips/encode_any.cu", of (variant: Variant) {
+        with CONSTANTS = variant.constants();
+        fn encode_any(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            step: In<u64> as "const Step *", plans: Plans, choices: Out<ChunkChoice>, codewords: In<u32>,
+            outputs: TileOutputs,
+        );
+    }
+}
+
+/// Most schemes that encoders choose from, as in `choose.cu`.
+const MOST_CANDIDATES: usize = 6;
+/// Most tiles of the sample that chooses, as in `choose.cu`.
+const MOST_SAMPLED: usize = 2 * FEWEST_CHOOSING;
+/// Tiles that a warp counts one after another, at most, so that few histograms are added up.
+const TILES_OF_COUNTING: u32 = 2;
+
+const _: () = assert!(MAX_CHUNK_ELEMENTS as usize / 512 / CHOOSING_STEP <= MOST_SAMPLED);
+
+/// The properties of a stream that kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// f32 or f64.
+    pub element_type: ElementType,
+    /// Whether logarithms are quantized, for a point-wise relative bound.
+    pub logarithm: bool,
+    /// Whether squared errors are summed. Not with `logarithm`.
+    pub measured: bool,
+    /// Whether tiles may be interpolated. Tiles of logarithms never are.
+    pub interpolates: bool,
+}
+
+/// What kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Variant {
+    element_bytes: u32,
+    logarithm: bool,
+    measured: bool,
+    axes: u32,
+    large: bool,
+}
+
+/// The samples of a chunk, for kernels.
+fn sample_constants() -> Vec<(&'static str, u64)> {
+    let constants = [
+        ("CHOOSING_STEP", CHOOSING_STEP),
+        ("FEWEST_CHOOSING", FEWEST_CHOOSING),
+        ("COUNTED_STEP", COUNTED_STEP),
+        ("FEWEST_COUNTED", FEWEST_COUNTED),
+    ];
+    constants.map(|(name, value)| (name, value as u64)).to_vec()
+}
+
+impl Variant {
+    /// Warps of a large tile.
+    const WARPS_OF_LARGE: u32 = 8;
+    /// Most warps of a block with small tiles.
+    const MOST_WARPS: u32 = 4;
+    /// Shared memory that the tiles of a block may take together, so that there is room for histograms.
+    const MOST_MEMORY: u32 = 36 << 10;
+
+    fn new(form: &Form, geometry: &Geometry) -> Result<Self> {
+        let element_bytes = match form.element_type {
+            ElementType::F32 => 4,
+            ElementType::F64 => 8,
+            other => {
+                return Err(CudaError::invalid(format!("the GPU does not quantize arrays of {other}; use the CPU")));
+            }
+        };
+        Ok(Self {
+            element_bytes,
+            logarithm: form.logarithm,
+            measured: form.measured && !form.logarithm,
+            axes: geometry.axes() as u32,
+            large: geometry.tile_size() == TileSize::Large,
+        })
+    }
+
+    /// Elements of an unclipped tile.
+    fn elements(self) -> u32 {
+        let small = if self.axes == 3 { 512 } else { 1024 };
+        if self.large { 4096 } else { small }
+    }
+
+    fn warps_of_tile(self) -> u32 {
+        if self.large { Self::WARPS_OF_LARGE } else { 1 }
+    }
+
+    fn tiles_of_block(self) -> u32 {
+        if self.large { 1 } else { (Self::MOST_MEMORY / self.tile_bytes()).clamp(1, Self::MOST_WARPS) }
+    }
+
+    fn threads(self) -> u32 {
+        32 * self.warps_of_tile() * self.tiles_of_block()
+    }
+
+    /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
+    fn tile_bytes(self) -> u32 {
+        let elements = self.elements();
+        let separate_codes = elements * self.element_bytes < 4096 * 8;
+        let values = self.element_bytes * (elements + elements / 32);
+        let strips = elements / 128 + 2 * elements.div_ceil(512);
+        let of_strips = self.warps_of_tile() * 4 * 178 + elements / 4 + 4 * (strips + 1) + 64 * strips;
+        let bitmaps = 5 * elements / 8;
+        let lattice = 4 * 128;
+        4 * elements * (1 + u32::from(separate_codes)) + values.max(of_strips) + bitmaps + lattice + 160
+    }
+
+    /// Dynamic shared memory of a block.
+    fn memory(self) -> u32 {
+        self.tiles_of_block() * self.tile_bytes().next_multiple_of(16)
+    }
+
+    fn constants(self) -> Vec<(&'static str, u64)> {
+        let own = [
+            ("ELEMENT_BYTES", self.element_bytes),
+            ("LOGARITHM", self.logarithm.into()),
+            ("MEASURE", self.measured.into()),
+            ("AXES", self.axes),
+            ("TILE_ELEMENTS", self.elements()),
+            ("TILE_WARPS", self.warps_of_tile()),
+            ("WARPS", self.warps_of_tile() * self.tiles_of_block()),
+            ("MEMORY_BYTES", self.memory()),
+        ];
+        own.map(|(name, value)| (name, value.into())).into_iter().chain(sample_constants()).collect()
+    }
+}
+
+/// Every specialization of the kernels of this module, for the check that all of them compile.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let mut all = vec![CodebookKernels::specialization()];
+    for element_bytes in [4, 8] {
+        for (logarithm, measured) in [(false, false), (false, true), (true, false)] {
+            for (axes, large) in [(1, false), (2, false), (3, false), (1, true), (2, true), (3, true)] {
+                let variant = Variant { element_bytes, logarithm, measured, axes, large };
+                let unmeasured = Variant { measured: false, ..variant };
+                all.push(EncodeKernels::specialization(variant));
+                if !measured {
+                    all.push(ChooseKernels::specialization(unmeasured));
+                    all.push(CountKernels::specialization(unmeasured));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Encodes the tiles of chunks of arrays of one tiling.
+#[derive(Debug)]
+pub struct TileEncoder {
+    variant: Variant,
+    geometry: Geometry,
+    device_geometry: DeviceGeometry,
+    candidates: &'static [Scheme],
+    plans: InterpolationPlans,
+    choose: ChooseKernels,
+    count: CountKernels,
+    codebooks: CodebookKernels,
+    encode: EncodeKernels,
+}
+
+impl TileEncoder {
+    /// Loads the kernels for arrays of this form and tiling, and copies plans of interpolation to the device on
+    /// `stream`, on which tiles must be encoded.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for element types other than `f32` and `f64`; the errors of
+    /// [`Device::kernel`](crate::Device::kernel); [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn new(device: &Device, stream: &Arc<CudaStream>, form: Form, geometry: &Geometry) -> Result<Self> {
+        let variant = Variant::new(&form, geometry)?;
+        let unmeasured = Variant { measured: false, ..variant };
+        let interpolates = form.interpolates && !form.logarithm;
+        let candidates = if interpolates { Scheme::candidates(geometry.axes()) } else { &[] };
+        let new = Self {
+            variant,
+            geometry: geometry.clone(),
+            device_geometry: DeviceGeometry::new(geometry, 0),
+            candidates,
+            plans: InterpolationPlans::new(stream, form.element_type, geometry, candidates)?,
+            choose: ChooseKernels::load(device, unmeasured)?,
+            count: CountKernels::load(device, unmeasured)?,
+            codebooks: CodebookKernels::load(device)?,
+            encode: EncodeKernels::load(device, variant)?,
+        };
+        let memory = variant.memory();
+        for kernel in [&new.choose.choose, &new.count.count_symbols, &new.encode.encode_any] {
+            kernel.allow_shared_memory(memory)?;
+        }
+        Ok(new)
+    }
+
+    /// Queues the encoding of the tiles of a batch with the quantizer's constants `step`, which will be in device memory
+    /// when the kernels run. Waits for nothing and copies nothing from the host.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the slab has not all elements of the batch, or `step` not all constants;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn encode<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        slab: &Slab<'_>,
+        batch: &ChunkBatch,
+        step: &CudaView<'_, u64>,
+    ) -> Result<Encoded<'a>> {
+        let stream = frame.stream().clone();
+        let element_bytes = self.variant.element_bytes;
+        slab.check(&self.geometry, batch, element_bytes)?;
+        if !slab.bytes.device_ptr(&stream).0.is_multiple_of(element_bytes.into()) {
+            return Err(CudaError::invalid("elements must start on a multiple of their size"));
+        }
+        if step.len() < STEP_WORDS {
+            return Err(CudaError::invalid("the quantizer has more constants"));
+        }
+        let measured = self.variant.measured;
+        let mut encoded = Encoded::new(frame, &self.device_geometry, batch, element_bytes, measured)?;
+        if batch.tiles() == 0 {
+            return Ok(encoded);
+        }
+        let work = Work { encoder: self, stream: &stream, slab, batch, step, plans: self.plans.argument(&stream) };
+        let chunks = batch.chunks() as usize;
+        let counts_len = chunks * CODEBOOKS * SYMBOLS;
+        let mut cleared = frame.cleared(Arena::bytes_for::<u32>(counts_len) + 3 * Arena::bytes_for::<u32>(chunks))?;
+        let (mut counts, mut live) = (cleared.take(counts_len)?, cleared.take(chunks)?);
+        let mut done = [cleared.take(chunks)?, cleared.take(chunks)?];
+        let mut costs = frame.slice(chunks * (PREDICTORS + MOST_CANDIDATES) * MOST_SAMPLED)?;
+        work.choose(&mut costs, &mut done[0], &mut encoded.choices)?;
+        work.count(&encoded.choices.as_view(), &mut counts, &mut live)?;
+        let mut codewords = frame.slice(chunks * TABLES * SYMBOLS)?;
+        let mut sizes = frame.slice(chunks * TABLES)?;
+        let mut serialized = frame.slice(chunks * TABLES * CODEBOOK_BYTES)?;
+        let grid = Grid::new(TABLES as u32, THREADS).rows(batch.chunks());
+        // SAFETY: there are counts, memory for codebooks, and a choice for each chunk.
+        unsafe {
+            launch!(self.codebooks.make_codebooks on &stream, grid; *batch, &counts, &live, &mut done[1], &mut sizes,
+                &mut serialized, &mut encoded.choices, &mut codewords, &mut encoded.codebooks)
+        }?;
+        work.encode(&codewords.as_view(), &mut encoded)?;
+        Ok(encoded)
+    }
+}
+
+/// The arguments of the kernels for a batch that has tiles. The slab has all elements of its chunks.
+struct Work<'w> {
+    encoder: &'w TileEncoder,
+    stream: &'w Arc<CudaStream>,
+    slab: &'w Slab<'w>,
+    batch: &'w ChunkBatch,
+    step: &'w CudaView<'w, u64>,
+    plans: Plans,
+}
+
+impl Work<'_> {
+    fn grid(&self, blocks: u32) -> Grid {
+        Grid::new(blocks, self.encoder.variant.threads()).shared_memory(self.encoder.variant.memory())
+    }
+
+    /// Returns the most lots of a sample among the chunks. Chunks before the last have the same number of tiles.
+    fn lots(&self, step: usize, fewest: usize) -> u32 {
+        let of_chunk = |chunk: u32| {
+            let tiles = self.batch.tiles_of(chunk).len();
+            let lot = step.min((tiles / fewest).max(1));
+            tiles.div_ceil(1 << lot.ilog2()) as u32
+        };
+        of_chunk(0).max(of_chunk(self.batch.chunks() - 1))
+    }
+
+    fn choose(
+        &self,
+        costs: &mut CudaViewMut<'_, u32>,
+        done: &mut CudaViewMut<'_, u32>,
+        choices: &mut CudaViewMut<'_, ChunkChoice>,
+    ) -> Result<()> {
+        let Self { encoder, stream, slab, batch, step, plans } = *self;
+        let candidates = encoder.candidates.len() as u32;
+        let numbered = encoder.candidates.iter().enumerate();
+        let codes = numbered.fold(0, |all, (number, scheme)| all | u32::from(scheme.code()) << (4 * number));
+        let units = self.lots(CHOOSING_STEP, FEWEST_CHOOSING) * (1 + candidates);
+        let grid = self.grid(units.div_ceil(encoder.variant.tiles_of_block())).rows(batch.chunks());
+        // SAFETY: the slab has the elements of the batch, and the plans are those of its tiling; `encoder` outlives the
+        // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
+        unsafe {
+            launch!(encoder.choose.choose on stream, grid; &slab.bytes, slab.first_element, encoder.device_geometry,
+                *batch, step, plans, candidates, codes, costs, done, choices)
+        }
+    }
+
+    fn count(
+        &self,
+        choices: &CudaView<'_, ChunkChoice>,
+        counts: &mut CudaViewMut<'_, u32>,
+        live: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let Self { encoder, stream, slab, batch, step, plans } = *self;
+        let lots = self.lots(COUNTED_STEP, FEWEST_COUNTED);
+        let blocks = lots.div_ceil(encoder.variant.tiles_of_block() * TILES_OF_COUNTING);
+        let grid = self.grid(blocks).rows(batch.chunks());
+        // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
+        unsafe {
+            launch!(encoder.count.count_symbols on stream, grid; &slab.bytes, slab.first_element,
+                encoder.device_geometry, *batch, step, plans, choices, counts, live)
+        }
+    }
+
+    fn encode(&self, codewords: &CudaView<'_, u32>, encoded: &mut Encoded<'_>) -> Result<()> {
+        let Self { encoder, stream, slab, batch, step, plans } = *self;
+        let (errors, counted) = match &mut encoded.errors {
+            Some((errors, counted)) => (errors.device_ptr_mut(stream).0, counted.device_ptr_mut(stream).0),
+            None => (0, 0),
+        };
+        let outputs = TileOutputs {
+            facts: encoded.facts.device_ptr_mut(stream).0,
+            strip_bits: encoded.strip_bits.device_ptr_mut(stream).0,
+            words: encoded.words.device_ptr_mut(stream).0,
+            taken: encoded.taken.device_ptr_mut(stream).0,
+            errors,
+            counted,
+            chunk_words: encoded.chunk_words,
+        };
+        let grid = self.grid(batch.tiles().div_ceil(encoder.variant.tiles_of_block()));
+        // SAFETY: as for `choose`; there are codewords for each chunk, and outputs for each tile.
+        unsafe {
+            launch!(encoder.encode.encode_any on stream, grid; &slab.bytes, slab.first_element,
+                encoder.device_geometry, *batch, step, plans, &mut encoded.choices, codewords, outputs)
+        }
+    }
+}
