@@ -193,7 +193,7 @@ const GOLDEN: [(&str, &[u8]); 8] = [
     ("f32_2d_abs_fill", include_bytes!("../../../../testdata/golden/v1_f32_2d_abs_fill.syn")),
     ("f32_2d_pw_rel", include_bytes!("../../../../testdata/golden/v1_f32_2d_pw_rel.syn")),
     ("f32_3d_rel", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel.syn")),
-    ("f32_3d_rel_none", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel_none.syn")),
+    ("f32_3d_rel_large", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel_large.syn")),
     ("f32_empty", include_bytes!("../../../../testdata/golden/v1_f32_empty.syn")),
     ("f64_4d_psnr", include_bytes!("../../../../testdata/golden/v1_f64_4d_psnr.syn")),
     ("f64_2d_lossless", include_bytes!("../../../../testdata/golden/v1_f64_2d_lossless.syn")),
