@@ -123,9 +123,8 @@ fn ordinary_tiles_are_not_left_over() {
     for (noise, bound) in [(0.0, 1e-3), (0.01, 1e-2), (0.5, 1e-4)] {
         let values = waves(&extents, noise);
         let making = Making { chunk_tiles: Some(23), ..Making::default() };
-        let made = |values: &[f64]| {
-            compress(&bytes_of::<f32>(values), ElementType::F32, &extents, Bound::Abs(bound), &making)
-        };
+        let made =
+            |values: &[f64]| compress(&bytes_of::<f32>(values), ElementType::F32, &extents, Bound::Abs(bound), &making);
         assert_eq!(left_over::<f32>(device, &stream, &made(&values)), 0, "noise {noise}");
         // A value that no code has makes one tile special.
         let mut special = values.clone();
