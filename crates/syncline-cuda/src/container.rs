@@ -2,9 +2,7 @@
 
 pub mod hash;
 pub mod layout;
-#[cfg(any())]
 pub mod parse;
-#[cfg(any())]
 pub mod parsed;
 pub mod progress;
 pub mod records;
@@ -12,16 +10,18 @@ pub(crate) mod structs;
 pub mod table;
 mod write;
 
-pub use structs::{ErrorSums, MAX_CHUNKS, ParsedArgument, ParsedChunk};
+pub use structs::{ErrorSums, MAX_CHUNKS, ParsedChunk, TilePlace};
 
 use crate::device::Specialization;
 
 /// Returns all specializations of this module's kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    vec![
+    let mut all = vec![
         hash::HashKernels::specialization(),
         layout::LayoutKernels::specialization(),
         table::TableKernels::specialization(),
         write::WriteKernels::specialization(),
-    ]
+    ];
+    all.extend([4, 8].map(parse::ParseKernels::specialization));
+    all
 }

@@ -395,7 +395,12 @@ impl Slab<'_> {
 
 /// Returns the smallest range of raster element numbers that contains the batch's chunks.
 pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
-    if batch.tiles == 0 {
+    tile_span(geometry, batch.first_tile..batch.first_tile + u64::from(batch.tiles))
+}
+
+/// Returns the smallest range of raster element numbers that contains these tiles.
+pub fn tile_span(geometry: &Geometry, tiles: Range<u64>) -> Range<u64> {
+    if tiles.is_empty() {
         return 0..0;
     }
     let [sb, sz, sy] = geometry.strides();
@@ -405,9 +410,7 @@ pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
     };
     // First elements ascend with the tiles' numbers. Last elements do not, but that of the last tile is after all
     // others: it is in the last row of the last plane.
-    let first = geometry.tile(batch.first_tile);
-    let last = geometry.tile(batch.first_tile + u64::from(batch.tiles) - 1);
-    number(&first, false)..number(&last, true) + 1
+    number(&geometry.tile(tiles.start), false)..number(&geometry.tile(tiles.end - 1), true) + 1
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::orders::SECOND_ORDER;
 
 use crate::container::structs as container;
+use crate::decode::structs as decode_tiles;
 use crate::device::{self, ConstantHeader, Headers, Source, StructHeader, source};
 use crate::geometry;
 use crate::huffman::codebook::structs as codebook;
@@ -33,10 +34,12 @@ const FILES: &[Source] = headers![
     "container/hash.cuh",
     "container/hash_chain.cuh",
     "container/parse.cuh",
+    "container/parse_codes.cuh",
     "container/parse_lists.cuh",
     "container/parsed.cuh",
     "container/record.cuh",
     "container/xxh3.cuh",
+    "decode/values.cuh",
     "device/block.cuh",
     "device/cooperative.cuh",
     "device/lookback.cuh",
@@ -72,36 +75,32 @@ const FILES: &[Source] = headers![
     "lzss/encode.cuh",
     "lzss/lzss.cuh",
     "lzss/slots.cuh",
+    "predict/arithmetic.cuh",
     "predict/code_tile.cuh",
+    "predict/cube_sums.cuh",
+    "predict/integrate.cuh",
     "predict/interpolate.cuh",
-    "predict/interpolation.cuh",
+    "predict/lines.cuh",
     "predict/lorenzo.cuh",
     "predict/plans.cuh",
+    "quantize/math.cuh",
     "quantize/quantize.cuh",
     "quantize/tile.cuh",
-    "reconstruct/any.cuh",
-    "reconstruct/apart.cuh",
-    "reconstruct/decode.cuh",
-    "reconstruct/elements.cuh",
-    "reconstruct/fused.cuh",
-    "reconstruct/progress.cuh",
-    "reconstruct/rows.cuh",
-    "reconstruct/segments.cuh",
-    "reconstruct/strips.cuh",
-    "reconstruct/tables.cuh",
-    "reconstruct/tokens.cuh",
-    "reconstruct/work.cuh",
     "strips/alphabet.cuh",
     "strips/code_lengths.cuh",
     "strips/encode.cuh",
+    "strips/read.cuh",
     "strips/sample.cuh",
     "strips/scratch.cuh",
+    "strips/table.cuh",
     "strips/tile_strips.cuh",
+    "strips/unit.cuh",
 ];
 
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
     StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
+    StructHeader { name: "decode/structs.cuh", includes: &[], structs: decode_tiles::STRUCTS },
     StructHeader { name: "device/structs.cuh", includes: &[], structs: device::STRUCTS },
     StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
     StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::STRUCTS },

@@ -8,6 +8,7 @@
 //! keeps.
 
 pub mod container;
+pub mod decode;
 pub mod device;
 #[doc(hidden)]
 pub mod device_kernels;

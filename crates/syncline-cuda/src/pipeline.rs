@@ -1,14 +1,11 @@
 //! Compression of whole arrays in device memory, and decompression of whole streams.
 
-#[cfg(any())]
 mod batches;
 mod compress;
-#[cfg(any())]
 mod decompress;
 mod info;
 
 pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor, Sizing};
-#[cfg(any())]
 pub use decompress::Decompressor;
 pub use info::StreamInfo;
 

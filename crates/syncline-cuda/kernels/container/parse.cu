@@ -1,87 +1,42 @@
-// Parses chunk records for reconstruction (container/parsed.cuh). The grid is (chunks, roles): each block has one role
-// in parsing a chunk, so that the parts of a chunk are read in parallel; for short records some blocks compare hashes.
-// Input is not trusted: each problem sets a bit of the chunk's status, and writes stay within the memory of the batch.
+// Parses chunk records for decoding (container/parsed.cuh). The grid is (chunks, roles): each block has one role in
+// parsing a chunk, so that the parts of a chunk are read in parallel; for short records some blocks compare hashes.
+// Input is not trusted: each problem sets a bit of the block's word, and writes stay within the memory of the batch.
 //
-// ELEMENT_BYTES        4 or 8
-// BITMAP_BLOCK_GROUPS  groups per block of the kernel that counts zero-bit groups
-// OWN_LONG             entries for long codewords in a table for reconstruction with one codebook
-// OWN_LONG_MANY        the same with several codebooks
+// ELEMENT_BYTES  4 or 8
+// ROLES          roles of the blocks of a chunk, without those that compare hashes
+// THREADS        threads of a block
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #include "container/parse.cuh"
+#include "container/parse_codes.cuh"
 #include "container/parse_lists.cuh"
 
-// Returns what is known of the stream of codes in the first `length` bytes of a section.
-__device__ inline StreamBounds codes_bounds(const Section &section, uint64_t length, const ChunkBatch &batch,
-                                            const Geometry &geometry) {
-    return {section.offset, length, batch.slots, 2, geometry.group_log2, MAX_CODEBOOKS};
-}
-
-// Returns what is known of the stream of bitmaps in the first `length` bytes of a section.
-__device__ inline StreamBounds bitmap_bounds(const Section &section, uint64_t length, const ParseResults &to) {
-    const uint32_t most_groups = uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2);
-    return {section.offset, length, most_groups, 1, BITMAP_GROUP_LOG2, 1};
-}
-
-// Reads metas, first groups, starts of bitmaps and classes of groups. Called by the whole block.
+// Reads metas, and counts the strips before each tile. Called by the whole block.
 __device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
-                                      const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
-                                      RoleScratch &scratch) {
+                                      const Geometry &geometry, const Parsed &to, RoleScratch &scratch) {
     const Section section = record.sections[TILES];
     const uint32_t tiles = chunk.tiles;
     if (section.length < TILE_HEADER_BYTES) {
         return PARSE_TILES;
     }
     const uint8_t *bytes = stage_section(records, section, scratch.tiles.section);
-    const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
-    const uint32_t radius = head.y, flags = head.z & 0xFF, scheme = head.w;
+    const uint32_t scheme = bytes[4], flags = bytes[8];
+    const uint32_t most_scheme = to.is_logarithm != 0 ? 0 : geometry.axes == 1 ? 4 : 8;
+    const bool known = scheme <= most_scheme && max_of(max_of(bytes[5], bytes[6]), bytes[7]) <= format::SECOND_ORDER;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
-    const bool lzss_tokens = record.kind == KIND_LZSS_CODES, token_codes = record.kind == KIND_TOKEN_CODES;
-    bool known = radius == RADIUS || radius == 32768;
-    if (lzss_tokens) {
-        known = radius == NARROW_RADIUS && !has_classes;
-    } else if (token_codes) {
-        // Only streams that have no signs interpolate.
-        known = radius == 0 && !has_classes && scheme <= MOST_SCHEME && (scheme == 0 || to.sign_starts == nullptr);
-    }
-    // Large tiles are those of token codebooks.
-    known = known && (token_codes || geometry.has_large_tiles == 0);
-    known = known && ((flags & FLAG_SCHEME) != 0) == token_codes && (token_codes || scheme == 0);
-    if (head.x != tiles || !known || flags > 15 || (has_masks && to.mask_starts == nullptr) ||
-        (has_signs && to.sign_starts == nullptr)) {
-        return PARSE_TILES;
-    }
     const uint64_t constant_at = TILE_HEADER_BYTES, predictors_at = align_up(constant_at + ceil_div(tiles, 8), 4);
-    if (section.length < predictors_at) {
+    if (*reinterpret_cast<const uint32_t *>(bytes) != tiles || !known || flags > 7 || section.length < predictors_at) {
         return PARSE_TILES;
     }
-    // Each warp has consecutive words of the bitmap, and each lane one tile of each word.
-    const TileSizes sizes(geometry, chunk.first);
     const uint32_t *constant = reinterpret_cast<const uint32_t *>(bytes + constant_at);
-    const uint32_t words = ceil_div(tiles, 32), share = ceil_div(words, PARSE_WARPS);
-    const uint32_t first = min_of(warp_id() * share, words), end = min_of(first + share, words);
-    auto live_tiles = [&](uint32_t word) {
+    uint32_t own_live = 0;
+    for (uint32_t word = threadIdx.x; word < ceil_div(tiles, 32); word += THREADS) {
         const uint32_t left = tiles - word * 32;
-        return ~constant[word] & (left < 32 ? (1u << left) - 1 : ALL_LANES);
-    };
-    const uint32_t lanes_before = (1u << lane_id()) - 1;
-    uint32_t own_live = 0, own_groups = 0;
-#pragma unroll 1
-    for (uint32_t word = first; word < end; ++word) {
-        const bool is_live = live_tiles(word) >> lane_id() & 1;
-        own_live += is_live;
-        const uint32_t elements = is_live ? sizes(word * 32 + lane_id()) : 0;
-        const uint32_t groups = token_codes ? geometry.token_groups(elements) : geometry.groups(elements);
-        scratch.tiles.groups[word * 32 + lane_id()] = groups;
-        own_groups += groups;
+        own_live += __popc(~constant[word] & (left < 32 ? (1u << left) - 1 : ALL_LANES));
     }
-    uint64_t total;
-    uint64_t before =
-        block_exclusive_sum<THREADS, uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
-    before = __shfl_sync(ALL_LANES, before, 0); // of the warp's first lane
-    const uint32_t live = uint32_t(total >> 32), groups = uint32_t(total);
-    const uint32_t predictors_in_byte = token_codes ? 2 : 4;
-    const uint64_t predictors_end = predictors_at + ceil_div(live, predictors_in_byte);
+    uint32_t live;
+    block_exclusive_sum<THREADS>(own_live, scratch.tiles.warp_sums_32, live);
+    const uint64_t predictors_end = predictors_at + ceil_div(live, 4);
     const uint64_t classes_at = align_up(predictors_end, 4);
     const uint64_t masks_at = has_classes ? align_up(classes_at + ceil_div(live, 4), 4) : classes_at;
     const uint64_t signs_at = has_masks ? align_up(masks_at + ceil_div(tiles, 2), 4) : masks_at;
@@ -95,103 +50,56 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     padding |= has_masks && any_between(bytes, masks_at + ceil_div(tiles, 2), signs_at);
     padding |= has_signs && any_between(bytes, signs_at + ceil_div(tiles, 4), section_end);
     uint32_t problems = padding ? PARSE_TILES : 0;
-    uint32_t rank = uint32_t(before >> 32), group = uint32_t(before);
-    uint32_t own_masks = 0, own_signs = 0;
-#pragma unroll 1
-    for (uint32_t word = first; word < end; ++word) {
-        const uint32_t tile = word * 32 + lane_id(), all_live = live_tiles(word);
-        const bool exists = tile < tiles, is_live = all_live >> lane_id() & 1;
-        const uint32_t own_rank = rank + __popc(all_live & lanes_before);
-        const uint32_t tile_groups = scratch.tiles.groups[tile];
-        const uint32_t tile_class = is_live && has_classes ? packed<2>(bytes + classes_at, own_rank) : 0;
-        uint32_t meta = 1;
-        if (is_live && token_codes) {
-            // There are no classes, whose bits these predictors take, too.
-            const uint32_t predictor = packed<4>(bytes + predictors_at, own_rank);
-            problems |= predictor > INTERPOLATION || (predictor == INTERPOLATION && scheme == 0) ? PARSE_TILES : 0;
-            meta = predictor << 1;
-        } else if (is_live) {
-            meta = packed<2>(bytes + predictors_at, own_rank) << 1 | tile_class << 3;
-        }
-        uint32_t sum = warp_inclusive_sum(tile_groups);
-        const uint32_t own_group = group + sum - tile_groups;
+    // The live tiles before this one, and below them the strips.
+    uint64_t carry = 0;
+    const TileSizes sizes(geometry, chunk.first);
+    bool has_bitmap = false;
+    for (uint32_t window = 0; window < tiles; window += THREADS) {
+        const uint32_t tile = window + threadIdx.x;
+        const bool exists = tile < tiles, is_live = exists && packed<1>(bytes + constant_at, tile) == 0;
+        uint32_t meta = is_live ? 0 : 1;
         if (has_masks && exists) {
             const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
             problems |= kind == 3 || (kind != 0 && pattern >= to.patterns) ? PARSE_TILES : 0;
             meta |= kind << 5 | pattern << 7;
-            own_masks += kind == 2 ? bitmap_bytes(sizes(tile)) : 0;
         }
         if (has_signs && exists) {
             const uint32_t kind = packed<2>(bytes + signs_at, tile);
             problems |= kind == 3 ? PARSE_TILES : 0;
             meta |= kind << 9;
-            own_signs += kind == 2 ? bitmap_bytes(sizes(tile)) : 0;
+        }
+        const uint32_t elements = exists ? sizes(tile) : 0, bitmaps = meta_bitmaps(meta);
+        const uint32_t own_strips = bitmaps * ceil_div(elements, strips::BITS_OF_BITMAP_STRIP) +
+                                    (is_live ? ceil_div(elements, strips::STRIP_LEN) : 0);
+        has_bitmap |= bitmaps > 0;
+        uint64_t total;
+        const uint64_t before = carry + block_exclusive_sum<THREADS, uint64_t>(uint64_t(is_live) << 32 | own_strips,
+                                                                               scratch.tiles.warp_sums, total);
+        carry += total;
+        if (is_live) {
+            const uint32_t rank = uint32_t(before >> 32), predictor = packed<2>(bytes + predictors_at, rank);
+            problems |= predictor == strips::INTERPOLATED && scheme == 0 ? PARSE_TILES : 0;
+            meta |= predictor << 1 | (has_classes ? packed<2>(bytes + classes_at, rank) : 0) << 3;
         }
         if (exists) {
-            to.metas[chunk.first_tile + tile] = meta;
-            to.first_groups[chunk.first_tile + tile] = own_group;
-            to.order[chunk.first_tile + (is_live ? own_rank : live + tile - own_rank)] = tile;
-        }
-        if (to.classes != nullptr) {
-            for (uint32_t i = 0; i < tile_groups; ++i) {
-                // Stays within the slots, which have room for as many groups as the chunk's tiles can have.
-                to.classes[uint64_t(chunk.number) * batch.slots + own_group + i] = tile_class;
-            }
-        }
-        rank += __popc(all_live);
-        group += __shfl_sync(ALL_LANES, sum, WARP - 1);
-    }
-    uint64_t bitmaps = 0;
-    if (has_masks || has_signs) {
-        uint64_t bitmap_start = block_exclusive_sum<THREADS, uint64_t>(uint64_t(own_masks) << 32 | own_signs,
-                                                                       scratch.tiles.warp_sums, bitmaps);
-        bitmap_start = __shfl_sync(ALL_LANES, bitmap_start, 0);
-        for (uint32_t word = first; word < end; ++word) {
-            const uint32_t tile = word * 32 + lane_id();
-            const uint32_t size = tile < tiles ? bitmap_bytes(sizes(tile)) : 0;
-            const bool mask = has_masks && tile < tiles && (packed<4>(bytes + masks_at, tile) & 3) == 2;
-            const bool sign = has_signs && tile < tiles && packed<2>(bytes + signs_at, tile) == 2;
-            const uint64_t own = uint64_t(mask ? size : 0) << 32 | (sign ? size : 0);
-            uint64_t sum = warp_inclusive_sum(own);
-            const uint64_t start = bitmap_start + sum - own;
-            if (has_masks && tile < tiles) {
-                to.mask_starts[chunk.first_tile + tile] = uint32_t(start >> 32);
-            }
-            if (has_signs && tile < tiles) {
-                to.sign_starts[chunk.first_tile + tile] = uint32_t(start);
-            }
-            bitmap_start += __shfl_sync(ALL_LANES, sum, WARP - 1);
+            TilePlace &place = to.places[chunk.first_tile + tile];
+            place.first_strip = uint32_t(before);
+            place.meta = meta;
         }
     }
-    // The streams must have as many symbols as the tiles say. Tokens are checked when they are decoded.
-    const Section codes = record.sections[CODES];
-    const StreamHeader header = read_header(records.input, codes_bounds(codes, codes.length, batch, geometry));
-    const bool huffman = record.kind == KIND_QUANTIZED;
-    if (huffman && (header.status != 0 || header.groups != groups || header.zero_bit_symbol != radius)) {
+    has_bitmap = __syncthreads_or(has_bitmap);
+    // The codes must have as many strips and codebooks as the tiles say.
+    const uint32_t codebooks = (has_classes ? strips::MAX_CLASSES : 1) + has_bitmap;
+    const CodesHeader header = read_codes_header(records, record.sections[CODES]);
+    if (header.is_good && (header.strips != uint32_t(carry) || header.codebooks != codebooks)) {
         problems |= PARSE_CODES;
-    }
-    const uint32_t bitmap_total[2] = {uint32_t(bitmaps >> 32), uint32_t(bitmaps)};
-    for (uint32_t kind = 0; kind < 2; ++kind) {
-        const Section bitmap = record.sections[kind == 0 ? MASKS : SIGNS];
-        if (bitmap_total[kind] == 0) {
-            problems |= bitmap.length != 0 ? PARSE_BITMAPS : 0;
-        } else if (read_header(records.input, bitmap_bounds(bitmap, bitmap.length, to)).groups !=
-                   bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
-            problems |= PARSE_BITMAPS;
-        }
     }
     if (threadIdx.x == 0) {
         ParsedChunk &parsed = to.chunks[chunk.number];
-        parsed.kind = record.kind;
-        parsed.radius = radius;
-        parsed.groups = huffman ? header.groups : groups;
-        parsed.live = huffman ? header.live : 0;
-        parsed.raw = huffman ? 0 : codes.offset;
-        parsed.token_bytes = huffman ? 0 : codes.length;
+        parsed.codebooks = codebooks;
         parsed.scheme = scheme;
-        parsed.live_tiles = live;
-        if (radius != RADIUS) {
-            atomicOr(&parsed.wide, 1u);
+        for (uint32_t i = 0; i < 3; ++i) {
+            parsed.predictors[i] = bytes[5 + i];
         }
     }
     return problems;
@@ -199,7 +107,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
 
 // Reads the bases. Called by the whole block.
 __device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk,
-                                      const ParseResults &to, RoleScratch &scratch) {
+                                      const Parsed &to, RoleScratch &scratch) {
     const Section section = record.sections[BASES];
     const uint8_t *widths = stage_section(records, section, scratch.tiles.section);
     const uint32_t blocks = ceil_div(chunk.tiles, BLOCK_TILES);
@@ -208,19 +116,10 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         return PARSE_BASES;
     }
     auto &own = scratch.tiles;
-    uint32_t all_words = 0;
-    bool wrong = any_between(widths, blocks, words_at);
-    for (uint32_t window = 0; window < blocks; window += THREADS) {
-        const uint32_t block = window + threadIdx.x;
-        const uint32_t width = block < blocks ? widths[block] : 0;
-        uint32_t total;
-        const uint32_t start = all_words + block_exclusive_sum<THREADS>(width, own.warp_sums_32, total);
-        if (block < blocks) {
-            own.block_words[block] = start;
-        }
-        wrong |= width > 64;
-        all_words += total;
-    }
+    const uint32_t own_width = threadIdx.x < blocks ? widths[threadIdx.x] : 0;
+    uint32_t all_words;
+    own.block_words[threadIdx.x] = block_exclusive_sum<THREADS>(own_width, own.warp_sums_32, all_words);
+    const bool wrong = any_between(widths, blocks, words_at) || own_width > 64;
     if (__syncthreads_or(wrong) || section.length != words_at + uint64_t(all_words) * 4) {
         return PARSE_BASES;
     }
@@ -252,23 +151,15 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         }
     }
     __syncthreads();
-    uint32_t carry = 0;
-    for (uint32_t window = 0; window < blocks; window += THREADS) {
-        const uint32_t block = window + threadIdx.x;
-        const uint32_t sum = block < blocks ? own.block_bases[block] : 0;
-        uint32_t total;
-        const uint32_t before = carry + block_exclusive_sum<THREADS>(sum, own.warp_sums_32, total);
-        if (block < blocks) {
-            own.block_bases[block] = before;
-        }
-        carry += total;
-    }
+    const uint32_t own_sum = threadIdx.x < blocks ? own.block_bases[threadIdx.x] : 0;
+    uint32_t total;
+    own.block_bases[threadIdx.x] = block_exclusive_sum<THREADS>(own_sum, own.warp_sums_32, total);
     __syncthreads();
 #pragma unroll 1
     for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
         const uint32_t tile = block * BLOCK_TILES + lane_id(), sum = summed(block);
         if (tile < chunk.tiles) {
-            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sum);
+            to.places[chunk.first_tile + tile].base = int32_t(own.block_bases[block] + sum);
         }
     }
     return 0;
@@ -287,49 +178,6 @@ __device__ inline uint32_t check_padding(const Records &records, const Record &r
         }
     }
     return wrong ? PARSE_SECTIONS : 0;
-}
-
-// Counts the live groups before every 32nd group, and checks their number. Called by the whole block.
-__device__ inline uint32_t read_ranks(const Records &records, const Record &record, const Chunk &chunk,
-                                      const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
-                                      RoleScratch &scratch) {
-    const Section section = record.sections[CODES];
-    const StreamHeader header = read_header(records.input, codes_bounds(section, section.length, batch, geometry));
-    if (record.kind != KIND_QUANTIZED || header.status != 0 || !header.has_zero_bit_groups) {
-        return 0; // The blocks that read the codes report what is wrong.
-    }
-    const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(records.input + section.offset + header.bitmap);
-    const uint32_t words = ceil_div(header.groups, 32);
-    const uint32_t share = ceil_div(words, THREADS);
-    const uint32_t first = min_of(threadIdx.x * share, words), end = min_of(first + share, words);
-    auto live_in = [&](uint32_t word) {
-        const uint32_t left = header.groups - word * 32;
-        return __popc(~bitmap[word] & (left < 32 ? (1u << left) - 1 : ALL_LANES));
-    };
-    uint32_t own = 0;
-    for (uint32_t word = first; word < end; ++word) {
-        own += live_in(word);
-    }
-    uint32_t total;
-    uint32_t live = block_exclusive_sum<THREADS>(own, scratch.warp_sums, total);
-    uint32_t *ranks = to.ranks + uint64_t(chunk.number) * to.rank_stride;
-    for (uint32_t word = first; word < end; ++word) {
-        ranks[word] = live;
-        live += live_in(word);
-    }
-    return total != header.live ? PARSE_CODES : 0;
-}
-
-// Builds a codebook's tables after its symbols. It is done here because the device is otherwise idle and it is needed
-// only once per codebook. Called by the whole block, after it prepared the codebook.
-__device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScratch &scratch) {
-    // The marks are no longer needed.
-    uint16_t *near = reinterpret_cast<uint16_t *>(scratch.marks);
-    for (uint32_t i = threadIdx.x; i < scratch.codebook.symbol_count; i += THREADS) {
-        near[i] = symbols[i];
-    }
-    __syncthreads();
-    make_all_entries(symbols + TABLES_AT, scratch.codebook, near, books == 1 ? OWN_LONG : OWN_LONG_MANY);
 }
 
 // Compares a record's stored hash with that of its bytes. Called by block `part` of up to `hashing.parts`. A record
@@ -353,102 +201,50 @@ __device__ inline void check_hash(const Records &records, uint32_t number, const
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry,
-                    const __grid_constant__ ChunkBatch batch, const __grid_constant__ ParseResults to,
+                    const __grid_constant__ ChunkBatch batch, const __grid_constant__ Parsed to,
                     const __grid_constant__ Hashing hashing) {
     __shared__ __align__(16) RoleScratch scratch;
     launch_dependents_and_wait();
-    const uint32_t number = blockIdx.x, role = blockIdx.y, roles = gridDim.y - hashing.parts;
-    if (role >= roles) {
-        check_hash(records, number, hashing, role - roles, scratch.chain);
+    const uint32_t number = blockIdx.x, role = blockIdx.y;
+    if (role >= ROLES) {
+        check_hash(records, number, hashing, role - ROLES, scratch.chain);
         return;
     }
-    const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
     const Chunk chunk = chunk_of_batch(batch, number);
-    const Record record = read_record(records, batch.first_chunk + number, number, to);
+    const Record record = read_record(records, batch.first_chunk + number, number);
     const bool quantized = record.status == 0 && record.kind != KIND_RAW;
-    const bool has_stream = quantized && record.kind == KIND_QUANTIZED;
     uint32_t problems = 0;
-    // The streams of every record are described, also of damaged ones: a chunk without a stream gets an empty one.
-    const bool is_bitmap = role == ROLE_MASKS || role == ROLE_SIGNS;
-    if (role < ROLE_TILES || is_bitmap) {
-        if ((role == ROLE_MASKS && !has_masks) || (role == ROLE_SIGNS && !has_signs)) {
-            return;
+    if (role == ROLE_RECORD) {
+        problems = record.status;
+        if (quantized) {
+            problems |= check_padding(records, record);
+        } else if (problems == 0 && threadIdx.x == 0) {
+            problems = read_raw(records, record, chunk, geometry, to);
         }
-        const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
-        const uint64_t length = (is_bitmap ? quantized : has_stream) ? section.length : 0;
-        uint32_t status;
-        constexpr uint32_t books = MAX_CODEBOOKS;
-        if (is_bitmap) {
-            const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
-            const StreamBounds place = bitmap_bounds(section, length, to);
-            const CodebookOutput own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
-            parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status,
-                         scratch.parse);
-            // A chunk without such bitmaps has an empty stream, which is valid.
-            status = length == 0 ? 0 : status;
-            if (threadIdx.x == 0) {
-                to.bitmap_status[stream] = status;
-            }
-            problems = status != 0 ? PARSE_BITMAPS : 0;
-        } else if (role < books) {
-            const StreamBounds place = codes_bounds(section, length, batch, geometry);
-            const uint64_t first_group = uint64_t(number) * batch.slots;
-            const uint32_t slot = number * books;
-            // One codebook of 65,536 symbols, or several of MARKS.
-            const CodebookOutput own{to.code_books + slot, slot,  to.code_symbols,
-                                     number * 65536,       MARKS, to.marks + uint64_t(number) * 65536};
-            CodebookInfo found{0, 0};
-            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group,
-                         to.codes[number], status, scratch.parse, &found);
-            status = has_stream ? status : 0;
-            if (threadIdx.x == 0 && status != 0) {
-                atomicOr(&to.code_status[number], status);
-            }
-            // The last symbol of an alphabet occurs in the stream.
-            if (threadIdx.x == 0 && found.alphabet > NARROW_SYMBOLS) {
-                atomicOr(&to.chunks[number].wide, 1u);
-            }
-            problems = status != 0 ? PARSE_CODES : 0;
-            // Decoders of whole streams build their own tables.
-            if (to.classes == nullptr && found.alphabet != 0 && found.alphabet <= NARROW_SYMBOLS) {
-                make_tables(to.code_symbols + own.first_symbol + role * own.stride, found.codebooks, scratch.parse);
-            }
-            if (role == 0 && threadIdx.x == 0) {
-                if (record.status == 0 && record.kind == KIND_RAW) {
-                    problems |= read_raw(records, record, chunk, geometry, to);
-                }
-                problems |= record.status;
-            }
-        } else {
-            return;
-        }
-        // Only decoders of whole streams need the totals.
-        const uint32_t bitmaps = batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
-        const bool summed = to.classes != nullptr;
-        if (summed || bitmaps > 0) {
-            if (is_last_block(to.done, batch.chunks * books + bitmaps)) {
-                if (summed) {
-                    sum_batch(to.codes, batch.chunks, to.totals, scratch.tiles.warp_sums, BITMAP_BLOCK_GROUPS);
-                }
-                if (bitmaps > 0) {
-                    sum_batch(to.bitmaps, bitmaps, to.bitmap_totals, scratch.tiles.warp_sums, BITMAP_BLOCK_GROUPS);
-                }
+        if (threadIdx.x == 0) {
+            to.chunks[number].kind = record.kind;
+            to.problems[number * PROBLEM_WORDS + DECODE_PROBLEM] = 0;
+            if (number == 0) {
+                to.listed[0] = 0;
             }
         }
     } else if (!quantized) {
-        return;
+        // Nothing else is read.
     } else if (role == ROLE_TILES) {
-        problems = read_tiles(records, record, chunk, geometry, batch, to, scratch);
+        problems = read_tiles(records, record, chunk, geometry, to, scratch);
     } else if (role == ROLE_BASES) {
         problems = read_bases(records, record, chunk, to, scratch);
-    } else if (role == ROLE_RANKS) {
-        problems = read_ranks(records, record, chunk, geometry, batch, to, scratch) | check_padding(records, record);
+    } else if (role == ROLE_INDEX) {
+        problems = read_index(records, record, chunk, to, scratch);
+    } else if (role >= ROLE_CODEBOOKS) {
+        problems = read_codebook(records, record, chunk, role - ROLE_CODEBOOKS, to, scratch);
     } else {
-        const uint32_t list_block = role - ROLE_LISTS;
-        problems = read_list(records, record, chunk, geometry, to, list_block >= LIST_BLOCKS, list_block % LIST_BLOCKS);
+        problems = read_list(records, record, chunk, geometry, to, role - ROLE_LIST);
     }
-    if (problems != 0) {
-        atomicOr(&to.chunks[number].status, problems);
+    // Each block has a word of its own, so that none must be cleared before.
+    const uint32_t all = block_or(problems, scratch.warp_problems);
+    if (threadIdx.x == 0) {
+        to.problems[number * PROBLEM_WORDS + role] = all;
     }
 }
 
@@ -464,10 +260,4 @@ extern "C" __global__ void container_parse_locate(const __grid_constant__ Record
         starts[i] = start;
         lengths[i] = there ? length : 0;
     }
-}
-
-// Combines statuses and clears memory. One block, one thread per chunk.
-extern "C" __global__ void container_parse_finish(const __grid_constant__ BatchFinish finish, uint32_t count,
-                                                  const ParsedChunk *chunks, const uint32_t *code_status) {
-    finish_batch(finish, chunks, code_status, count);
 }

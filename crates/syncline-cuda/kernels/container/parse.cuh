@@ -2,46 +2,34 @@
 #pragma once
 #include "container/hash.cuh"
 #include "geometry.cuh"
-#include "huffman/decode/parse.cuh"
+#include "huffman/decode/code_lengths.cuh"
 #include "container/parsed.cuh"
-#include "reconstruct/tables.cuh"
 #include "format/constants.cuh"
 
-using format::INTERPOLATION;
-using format::MOST_SCHEME;
-using format::NARROW_RADIUS;
-using format::RADIUS;
 using format::RECORD_HEADER_BYTES;
 using format::RECORD_MARKER;
 using format::SECTIONS;
 // The hash is at the end of the record's header.
 constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
-constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;
-constexpr uint32_t TILE_HEADER_BYTES = 16;
-constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4, FLAG_SCHEME = 8;
-constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
-// Codes with the small radius have symbols of 10 bits.
-constexpr uint32_t NARROW_SYMBOLS = 2 * RADIUS;
-static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS,
-              "a codebook's symbols and tables have room");
-// Maximum tiles of a chunk: 2^22 elements in tiles of 512 before clipping.
-constexpr uint32_t MAX_TILES = 8192;
+constexpr uint32_t TILES = 0, BASES = 1, VERBATIM = 2, CODES = 3;
+constexpr uint32_t TILE_HEADER_BYTES = 12;
+constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
+// Maximum tiles and strips of a chunk: 2^22 elements in tiles of 512 before clipping, each of which has a strip for 128
+// codes and two for bitmaps.
+constexpr uint32_t MAX_TILES = 8192, MAX_STRIPS = (1u << 22) / 512 * 6;
 constexpr uint32_t BLOCK_TILES = 32; // tiles whose bases are packed together
-constexpr uint32_t MAX_BLOCKS = MAX_TILES / BLOCK_TILES;
-static_assert(MAX_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
+constexpr uint32_t MAX_BLOCKS = MAX_TILES / BLOCK_TILES, MAX_WORDS = MAX_STRIPS / 32;
+static_assert(MAX_BLOCKS <= THREADS, "a thread has a block of bases");
 
-// Roles of the blocks of a chunk. The first MAX_CODEBOOKS blocks read the codebooks of the codes. Several blocks share
-// a list.
-constexpr uint32_t ROLE_TILES = MAX_CODEBOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2,
-                   ROLE_LISTS = ROLE_TILES + 3, LIST_BLOCKS = 2, ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS,
-                   ROLE_SIGNS = ROLE_MASKS + 1;
-static_assert(
-    ROLES == ROLE_MASKS,
-    "the launcher knows how many roles there are without bitmaps; the last two are left out where there are none");
+// Roles of the blocks of a chunk.
+constexpr uint32_t ROLE_RECORD = 0, ROLE_TILES = 1, ROLE_BASES = 2, ROLE_LIST = 3, LIST_BLOCKS = 2,
+                   ROLE_INDEX = ROLE_LIST + LIST_BLOCKS, ROLE_CODEBOOKS = ROLE_INDEX + 1;
+static_assert(ROLES == ROLE_CODEBOOKS + strips::CODEBOOKS && ROLES <= DECODE_PROBLEM,
+              "the launcher knows how many roles there are, and each has a word for its problems");
 
-// Bits of a chunk's status.
+// Bits of a chunk's problems; see also PROBLEM_CODEWORDS.
 constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16,
-                   PARSE_TILES = 32, PARSE_BASES = 64, PARSE_LISTS = 128, PARSE_BITMAPS = 256, PARSE_CODES = 512;
+                   PARSE_TILES = 32, PARSE_BASES = 64, PARSE_LISTS = 128, PARSE_CODES = 256;
 
 struct Section {
     uint64_t offset; // in the input
@@ -56,8 +44,7 @@ struct Record {
     Section sections[SECTIONS];
 };
 
-__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk,
-                                     const ParseResults &to) {
+__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk) {
     Record record{};
     record.start = records.first + uint64_t(records.starts[chunk]) * 16;
     record.length = (records.starts[chunk + 1] - records.starts[chunk]) * 16;
@@ -78,10 +65,7 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
         record.status = PARSE_RECORD;
     } else if ((first.z | uint64_t(first.w) << 32) != chunk_number) {
         record.status = PARSE_NUMBER;
-    } else if ((second.x != KIND_RAW && second.x != KIND_QUANTIZED &&
-                (second.x != KIND_LZSS_CODES || to.lzss_codes == 0) &&
-                (second.x != KIND_TOKEN_CODES || to.token_codes == 0)) ||
-               second.y != 0) {
+    } else if ((second.x != KIND_RAW && second.x != KIND_QUANTIZED) || second.y != 0) {
         record.status = PARSE_KIND;
     }
     if (record.status != 0 || record.kind == KIND_RAW) {
@@ -98,7 +82,12 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
             position += lengths[i];
         }
     }
-    if (!has_table || position > record.length) {
+    bool has_more = false;
+#pragma unroll
+    for (uint32_t i = CODES + 1; i < SECTIONS; ++i) {
+        has_more |= lengths[i] > 0;
+    }
+    if (!has_table || has_more || position > record.length) {
         record.status = PARSE_SECTIONS;
     }
     return record;
@@ -159,25 +148,43 @@ struct TileSizes {
     }
 };
 
-// Bytes of a tile's bitmap.
-__device__ inline uint32_t bitmap_bytes(uint32_t elements) { return ceil_div(elements, 512) * 64; }
-
 // Sections of at most this many bytes are copied to shared memory.
 constexpr uint32_t STAGED_SECTION = 12288;
 
 union RoleScratch {
-    ParseScratch parse;
+    ParseScratch codebook;
     struct {
         uint64_t warp_sums[PARSE_WARPS];
         uint32_t warp_sums_32[PARSE_WARPS];
         uint32_t block_words[MAX_BLOCKS]; // where a block's packed bases start
         uint32_t block_bases[MAX_BLOCKS];
-        uint8_t groups[MAX_TILES]; // of tiles that have codes
         alignas(16) uint8_t section[STAGED_SECTION];
     } tiles;
-    uint32_t warp_sums[PARSE_WARPS];
+    struct {
+        uint32_t warp_sums[PARSE_WARPS];
+        uint32_t ranks[MAX_WORDS];       // live strips before every 32nd strip
+        uint32_t block_words[MAX_WORDS]; // where a block's packed lengths start
+        uint32_t starts[MAX_WORDS];      // first bit of every 32nd strip
+    } index;
     ChainScratch chain;
+    uint32_t warp_problems[PARSE_WARPS];
 };
+
+// Returns the bits that are set on any thread of the block, on thread 0.
+__device__ inline uint32_t block_or(uint32_t bits, uint32_t *warp_bits) {
+    bits = warp_reduce_or(bits);
+    // The memory may be in use until all threads are here.
+    __syncthreads();
+    if (lane_id() == 0) {
+        warp_bits[warp_id()] = bits;
+    }
+    __syncthreads();
+    uint32_t all = 0;
+    for (uint32_t warp = 0; warp < PARSE_WARPS && threadIdx.x == 0; ++warp) {
+        all |= warp_bits[warp];
+    }
+    return all;
+}
 
 // Copies a section to shared memory if it fits, and returns where it is. It starts on a multiple of 16, and its record
 // has a multiple of 16 bytes, so that whole units can be copied. Called by the whole block.

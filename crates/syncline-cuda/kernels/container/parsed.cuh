@@ -1,43 +1,47 @@
-// The results of parsing the records of a batch, which reconstruction reads.
+// The results of parsing the records of a batch, which decoding reads (`Parsed` in container/structs.cuh).
 //
-// Chunks and tiles are numbered from the batch's first. All results are validated: a chunk whose `status` is 0 has
-// metas of known kinds, patterns that the header has, lists that ascend and lie in their tiles, and groups that fit the
-// stream and the slots. If the status is not 0, the chunk's other fields and tiles are meaningless. Codes, index and
-// bitmaps themselves are not validated.
+// A chunk without problems has metas of known kinds, patterns that the header has, a list that ascends and lies in the
+// chunk, and strips that lie within its codewords. If there are problems, its other fields and its tiles are
+// meaningless. Codewords themselves are not validated.
 #pragma once
-#include "common.cuh"
+#include "device/warp.cuh"
 #include "container/structs.cuh"
 #include "format/constants.cuh"
+#include "strips/constants.cuh"
 
-using format::KIND_LZSS_CODES;
 using format::KIND_QUANTIZED;
 using format::KIND_RAW;
-using format::KIND_TOKEN_CODES;
 // Maximum chunks of a batch.
 constexpr uint32_t MAX_CHUNKS = sizeof(Records::starts) / 4 - 1;
 
-// Bit fields of a tile's meta. Predictors of chunks with token codebooks have four bits, and there are no classes.
+// Words of problems of a chunk: one for each block that parses it (container/parse.cuh), and one for decoding.
+constexpr uint32_t PROBLEM_WORDS = 12, DECODE_PROBLEM = PROBLEM_WORDS - 1;
+// The bit of codewords that are wrong.
+constexpr uint32_t PROBLEM_CODEWORDS = 512;
+
+// Bits of a decoding table's index, and its entries.
+constexpr uint32_t STRIP_TABLE = 1u << strips::MAX_LENGTH;
+
+// Bit fields of a tile's meta.
 __device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
 __device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
-__device__ inline uint32_t meta_token_predictor(uint32_t meta) { return meta >> 1 & 15; }
 __device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
 // 0: nothing, 1: everything, 2: a bitmap.
 __device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 3; }
 __device__ inline uint32_t meta_pattern(uint32_t meta) { return meta >> 7 & 3; }
 __device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
+// Bitmaps of a tile.
+__device__ inline uint32_t meta_bitmaps(uint32_t meta) {
+    return (meta_mask(meta) == 2 ? 1 : 0) + (meta_sign(meta) == 2 ? 1 : 0);
+}
 
-// Combines statuses and clears memory for the next batch, when everything else is done. Called by one whole block.
-__device__ inline void finish_batch(const BatchFinish &finish, const ParsedChunk *chunks, const uint32_t *code_status,
-                                    uint32_t count) {
-    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
-        uint32_t status = chunks[i].status | (__ldcg(&code_status[i]) & 0xFF) << 16;
-        for (uint32_t bitmap = 0; bitmap < finish.bitmaps; ++bitmap) {
-            status |= finish.bitmap_status[bitmap * count + i] << 24;
-        }
-        finish.result[i] = status;
-    }
-    __syncthreads();
-    for (uint32_t word = threadIdx.x; word < finish.clear_bytes / 4; word += blockDim.x) {
-        finish.clear[word] = 0;
-    }
+// Returns whether parsing found nothing wrong with a chunk. Called by a whole warp.
+__device__ inline bool chunk_is_valid(const Parsed &parsed, uint32_t chunk) {
+    const uint32_t *problems = parsed.problems + chunk * PROBLEM_WORDS;
+    return __ballot_sync(ALL_LANES, lane_id() < DECODE_PROBLEM && problems[lane_id()] != 0) == 0;
+}
+
+// Returns the decoding table of a codebook.
+__device__ inline const uint32_t *strip_table(const Parsed &parsed, uint32_t chunk, uint32_t codebook) {
+    return parsed.tables + (uint64_t(chunk) * strips::CODEBOOKS + codebook) * STRIP_TABLE;
 }

@@ -4,6 +4,7 @@
 // ELEMENT_BYTES  4: f32, 8: f64
 #pragma once
 #include "geometry.cuh"
+#include "predict/arithmetic.cuh"
 #include "predict/structs.cuh"
 
 #if ELEMENT_BYTES == 4
@@ -18,11 +19,6 @@ constexpr uint32_t MAX_ANCHORS = 128;
 // Values are stored with a gap after each 32, so that neither lanes with adjacent elements nor lanes with adjacent rows
 // conflict in shared-memory banks.
 __device__ inline constexpr uint32_t padded(uint32_t element) { return element + element / WARP; }
-
-__device__ inline float product(float a, float b) { return __fmul_rn(a, b); }
-__device__ inline double product(double a, double b) { return __dmul_rn(a, b); }
-__device__ inline float product_plus(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ inline double product_plus(double a, double b, double c) { return __fma_rn(a, b, c); }
 
 // Returns the prediction of the point of a step in the line that starts at `start`, from the values of its neighbors.
 template <typename Element>

@@ -10,6 +10,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 
 use pieces::HashDestination;
+pub(super) use pieces::sums_words;
 pub use pieces::{ExcludedRange, Pieces};
 
 use super::structs::DevicePieces;

@@ -1,68 +1,46 @@
-//! Parses chunk records on the device for reconstruction: launcher of `kernels/container/parse.cu`.
+//! Parses chunk records on the device for decoding: launcher of `kernels/container/parse.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-mod finish;
-mod format;
 mod hashing;
-mod memory;
-mod results;
 mod status;
 
-use std::sync::Arc;
-
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
-use syncline_core::huffman::MAX_CLASSES;
+use syncline_core::container::Header;
 
-pub use format::Format;
-pub(crate) use format::cleared_bytes;
-use format::rank_stride;
 pub use hashing::Hashing;
-use memory::ParseMemory;
-pub use results::{ParsedRecords, Tiles};
-pub use status::chunk_status_text;
-pub(crate) use status::{STATUS_HASH, STATUS_TOKEN_STREAM, STATUS_TOKENS};
+pub(crate) use status::PROBLEM_HASH;
+pub use status::problem_text;
 
-use super::structs::{BatchFinish, DeviceHashing, DeviceRecords, DeviceResults, MAX_CHUNKS, ParsedChunk};
+use super::parsed::{PROBLEM_WORDS, Parsed};
+use super::structs::{DeviceHashing, DeviceRecords, MAX_CHUNKS, ParsedArgument};
 use crate::device::{Arena, Device, Frame, Grid};
-use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
-use crate::huffman::decode::SINGLE_LONG_ENTRIES;
 use crate::huffman::decode::parse::parse_constants;
 
 declare_kernels! {
     /// The kernels of `kernels/container/parse.cu`.
     pub(super) struct ParseKernels in "container/parse.cu", by (element_bytes: u32) {
-        // The kernel takes the sizes of symbols and groups as arguments. These constants are those of codes.
+        // Those of the runs of code lengths, which have the form of Huffman streams.
         with CODES = parse_constants(2, 7, THREADS);
-        with OWN_LONG = SINGLE_LONG_ENTRIES[0];
-        with OWN_LONG_MANY = SINGLE_LONG_ENTRIES[1];
         with ROLES = ROLES;
         fn container_parse_locate(records: DeviceRecords, count: u32, starts: Out<u64>, lengths: Out<u32>);
         fn container_parse(
-            records: DeviceRecords, geometry: DeviceGeometry, batch: ChunkBatch, results: DeviceResults,
+            records: DeviceRecords, geometry: DeviceGeometry, batch: ChunkBatch, parsed: ParsedArgument,
             hashing: DeviceHashing,
         );
-        fn container_parse_finish(finish: BatchFinish, count: u32, chunks: In<ParsedChunk>, code_status: In<u32>);
     }
 }
 
-/// Blocks that share the work of a chunk: four for codebooks, one each for tiles, bases and ranks, and two for each
-/// list (`ROLE_MASKS` of the kernel).
+/// Blocks that share the work of a chunk: for its record, tiles, bases, and index one each, two for verbatim values, and
+/// one for each codebook (`ROLE_CODEBOOKS` of the kernel).
 const ROLES: u32 = 11;
-/// Additional blocks for masks and signs if the stream can have any.
-const BITMAP_ROLES: u32 = 2;
-/// log2 of the bytes in a group of bitmaps.
-pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
-/// Maximum number of codebooks of a stream of codes.
-const BOOKS: usize = MAX_CLASSES;
 /// Threads of a block of `container_parse`. There are many blocks, which mostly wait for memory.
 const THREADS: u32 = 256;
 /// Threads of a block of `container_parse_locate`.
 const LOCATE_THREADS: u32 = 128;
-/// Threads of the one block of `container_parse_finish`: one per chunk.
-const FINISH_THREADS: u32 = MAX_CHUNKS as u32;
 /// Alignment of records in bytes.
 const ALIGNMENT: u64 = 16;
 
@@ -117,7 +95,7 @@ impl RecordParser {
     /// The errors of [`Self::parse`].
     pub fn locate<'a>(&self, frame: &mut Frame<'a>, records: Records<'_>) -> Result<RecordLocations<'a>> {
         let stream = frame.stream().clone();
-        let (device_records, _) = device_records(&records, records.lengths.len(), &stream)?;
+        let device_records = device_records(&records, records.lengths.len(), &stream)?;
         let mut starts = frame.slice::<u64>(records.lengths.len())?;
         let mut lengths = frame.slice::<u32>(records.lengths.len())?;
         let count = records.lengths.len() as u32;
@@ -130,75 +108,47 @@ impl RecordParser {
         Ok(RecordLocations { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
-    /// Parses the records of a batch on the frame's stream, without waiting for it. `classes` asks for the classes of
-    /// groups, which decoders of whole streams need. `reused` is memory of `cleared_bytes` bytes that is 0 and that
-    /// [`Self::finish`] clears again; without it, memory of the frame is cleared, which takes another call. `hashing`
-    /// compares the records' hashes in the same kernel.
+    /// Parses the records of a batch of the stream with this header on the frame's stream, without waiting for it.
+    /// `problems` has [`PROBLEM_WORDS`] words for each chunk, all of which are written. `hashing` compares the records'
+    /// hashes in the same kernel.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the number of records is not the number of the batch's chunks or exceeds
     /// [`MAX_CHUNKS`], or if records are misaligned; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged records
-    /// are not an error here: see [`ParsedChunk::status`].
+    /// are not an error here: see [`problem_text`].
     #[expect(clippy::too_many_arguments, reason = "what is parsed, what it is, and where the results go")]
     pub fn parse<'a>(
         &self,
         frame: &mut Frame<'a>,
         records: Records<'_>,
-        format: &Format,
+        header: &Header,
         geometry: &DeviceGeometry,
         batch: &ChunkBatch,
-        classes: bool,
-        reused: Option<CudaViewMut<'a, u8>>,
+        problems: CudaViewMut<'a, u32>,
         hashing: Option<Hashing<'_, '_>>,
-    ) -> Result<ParsedRecords<'a>> {
+    ) -> Result<Parsed<'a>> {
         let stream = frame.stream().clone();
         let chunks = batch.chunks() as usize;
-        let (device_records, record_bytes) = device_records(&records, chunks, &stream)?;
-        let input_bytes = records.input.len() as u64;
-        let bounds = [
-            format.code_bounds(batch, record_bytes, input_bytes),
-            format.bitmap_bounds(batch, record_bytes, input_bytes),
-        ];
-        let bitmap_count = bounds[1].streams as usize;
-        let mut memory = ParseMemory::new(frame, format, geometry, batch, bitmap_count, classes, reused)?;
-        let results = memory.argument(&stream, format);
+        let device_records = device_records(&records, chunks, &stream)?;
+        if problems.len() != chunks * PROBLEM_WORDS {
+            return Err(CudaError::invalid("every chunk needs words for its problems"));
+        }
+        let mut parsed = Parsed::new(frame, header, geometry, batch, problems)?;
+        let argument = parsed.argument(&stream);
         let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
-        let roles = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
-        let grid = Grid::new(batch.chunks(), THREADS).rows(roles);
-        // SAFETY: `ParseMemory::new` allocated the results for the batch's chunks and tiles from the frame, so that
-        // they live as long as the returned value, and cleared those that `cleared_bytes` counts. Records are read only
-        // within `input_bytes`. `Hashing::argument` allocated the sums of hashes and checked the sizes of progress and
-        // results.
+        let grid = Grid::new(batch.chunks(), THREADS).rows(ROLES + hashing.parts);
+        // SAFETY: `Parsed::new` allocated the results for the batch's chunks and tiles from the frame, so that they live
+        // as long as the returned value. Records are read only within the input. `Hashing::argument` allocated the sums
+        // of hashes and checked the sizes of progress and results.
         unsafe {
-            launch!(self.kernels.container_parse on &stream, grid; device_records, *geometry, *batch, results, hashing)
+            launch!(self.kernels.container_parse on &stream, grid; device_records, *geometry, *batch, argument, hashing)
         }?;
-        memory.into_parsed(frame, format, &bounds, classes)
-    }
-
-    /// Combines what parsing and the decoders found about each chunk into one word of `result` per chunk
-    /// ([`chunk_status_text`]). For batches that [`Reconstructor`](crate::reconstruct::Reconstructor) does not finish.
-    ///
-    /// # Errors
-    /// [`CudaError::InvalidArgument`] unless `result` has one word per chunk; [`CudaError::Driver`].
-    pub fn finish(
-        &self,
-        stream: &Arc<CudaStream>,
-        parsed: &mut ParsedRecords<'_>,
-        result: &mut CudaViewMut<'_, u32>,
-    ) -> Result<()> {
-        let ending = parsed.batch_finish(stream, result)?;
-        let chunks = parsed.tiles.chunks.as_view();
-        let codes = parsed.code_status.as_view();
-        let (grid, count) = (Grid::new(1, FINISH_THREADS), parsed.tiles.chunk_count);
-        // SAFETY: there are a chunk, a status and a word of the result per chunk, and at most `FINISH_THREADS` chunks;
-        // `bitmap_status` has `bitmaps` words per chunk. The memory to clear is a multiple of 4 bytes of `parsed`, or
-        // none.
-        unsafe { launch!(self.kernels.container_parse_finish on stream, grid; ending, count, &chunks, &codes) }
+        Ok(parsed)
     }
 }
 
-/// Returns the kernel's argument for the records of a batch, and the bytes of all records.
-fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> Result<(DeviceRecords, u64)> {
+/// Returns the kernel's argument for the records of a batch.
+fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> Result<DeviceRecords> {
     if records.lengths.len() != chunks || chunks == 0 || chunks > MAX_CHUNKS {
         return Err(CudaError::invalid(format!("a batch needs one record per chunk, and at most {MAX_CHUNKS}")));
     }
@@ -216,5 +166,5 @@ fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> 
         *start = u32::try_from(units).map_err(|_| CudaError::invalid("the batch is too large: use smaller batches"))?;
     }
     let input_bytes = records.input.len() as u64;
-    Ok((DeviceRecords { input, input_bytes, first: records.first, starts, unused: 0 }, units * ALIGNMENT))
+    Ok(DeviceRecords { input, input_bytes, first: records.first, starts, unused: 0 })
 }

@@ -21,10 +21,9 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     QueuedEnd::C,
     StreamReport::C,
     ParsedChunk::C,
+    TilePlace::C,
     ParsedArgument::C,
-    BatchFinish::C,
     DeviceRecords::C,
-    DeviceResults::C,
     DeviceHashing::C,
 ];
 
@@ -191,97 +190,72 @@ device_struct! {
     /// A chunk as parsing found it. Offsets are bytes from the start of the input.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct ParsedChunk {
-        /// Offset of the elements of a raw chunk, in tile order, or of the section of codes of a chunk of tokens or
-        /// with token codebooks; a multiple of 16.
+        /// Offset of the elements of a raw chunk, in tile order; a multiple of 16.
         pub raw: u64,
-        /// Positions of 32 bits, ascending, in the chunk; on a multiple of 4.
-        pub outlier_positions: u64,
-        /// Values of 32 bits; on a multiple of 8.
-        pub outlier_values: u64,
-        /// Positions of 32 bits, ascending, in the chunk; on a multiple of 4.
+        /// Offset of the codewords; a multiple of 16.
+        pub words: u64,
+        /// Positions of verbatim values: 32 bits, ascending, in the chunk; on a multiple of 4.
         pub verbatim_positions: u64,
-        /// Elements; on a multiple of 8.
+        /// Verbatim values; on a multiple of 8.
         pub verbatim_values: u64,
-        /// 0, or bits that identify errors in the record.
-        pub status: u32,
-        /// Number of the record's kind.
-        pub kind: u32,
-        /// Radius of the codes: 512 or 32,768; 128 for LZSS tokens, 0 with token codebooks.
-        pub radius: u32,
-        /// Number of outliers.
-        pub outliers: u32,
         /// Number of verbatim values.
         pub verbatim: u32,
-        /// Groups of codes.
-        pub groups: u32,
-        /// Groups of codes that have codewords.
-        pub live: u32,
-        /// Tiles that are not constant.
-        pub live_tiles: u32,
-        /// Not 0 if the radius is not 512 or if a symbol is 1,024 or more.
-        pub wide: u32,
-        /// Bytes of the section of codes, if these are LZSS tokens or have token codebooks.
-        pub token_bytes: u32,
+        /// Number of the record's kind.
+        pub kind: u32,
+        /// Words of 32 bits of the codewords, two of padding included.
+        pub word_count: u32,
+        /// Number of codebooks. The last one is that of bitmaps, if there are any.
+        pub codebooks: u32,
         /// Code of the interpolation scheme, 0 if no tile is interpolated.
-        pub scheme: u32,
+        pub scheme: u8,
+        /// The Lorenzo predictors of the chunk.
+        pub predictors: [u8; 3],
         /// Padding.
         pub unused: u32,
     }
 }
 
 device_struct! {
-    /// The arrays of a parsed batch, passed to kernels by value. `tiles` is the number of tiles of a whole chunk: tile
-    /// `i` of chunk `c` is entry `c * tiles + i`.
-    #[derive(Debug, Clone, Copy)]
-    pub struct ParsedArgument = "Parsed" {
-        pub(super) chunks: CUdeviceptr as "const ParsedChunk *",
-        pub(super) metas: CUdeviceptr as "const uint16_t *",
-        pub(super) bases: CUdeviceptr as "const int32_t *",
-        /// First group of each tile, counted in its chunk; for a constant tile, that of the next tile that is not
-        /// constant.
-        pub(super) first_groups: CUdeviceptr as "const uint32_t *",
-        /// Tile numbers of each chunk: first those that are not constant, then the others, both ascending. Not written
-        /// for raw chunks.
-        pub(super) order: CUdeviceptr as "const uint16_t *",
-        /// The first entry of the list of outliers at or after the tile's first element. Entry `c * (tiles + 1) + i`
-        /// is for tile `i` of chunk `c`, so that a tile's range ends where the next one's starts. Written only for
-        /// chunks that have outliers.
-        pub(super) outlier_starts: CUdeviceptr as "const uint32_t *",
-        /// First verbatim value at or after each tile's first element, as in `outlier_starts`.
-        pub(super) verbatim_starts: CUdeviceptr as "const uint32_t *",
-        /// First byte of the tile's bitmap in its chunk's bytes, for tiles that have one. Null if no tile can have one.
-        pub(super) mask_starts: CUdeviceptr as "const uint32_t *",
-        /// First byte of each tile's bitmap of signs, as in `mask_starts`.
-        pub(super) sign_starts: CUdeviceptr as "const uint32_t *",
-        /// Bitmaps after entropy decoding: each bit is the exclusive or with its neighbor's. Those of chunk `c` start
-        /// at byte `c * bitmap_stride`.
-        pub(super) masks: CUdeviceptr as "const uint8_t *",
-        pub(super) signs: CUdeviceptr as "const uint8_t *",
-        /// Number of live groups of the chunk before every 32nd group. Those of chunk `c` start at entry `c *
-        /// rank_stride`. Written only for streams with zero-bit groups.
-        pub(super) ranks: CUdeviceptr as "const uint32_t *",
-        pub(super) bitmap_stride: u64,
-        pub(super) rank_stride: u32,
-        pub(super) tiles: u32,
-        pub(super) chunk_count: u32,
-        /// Maximum groups of a chunk: codes and classes of chunk `c` start at group `c * slots`.
-        pub(super) slots: u32,
+    /// A tile of a quantized chunk.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct TilePlace {
+        /// Number of its first strip in the chunk.
+        pub first_strip: u32,
+        /// The first verbatim value at or after its first element. Written only if the chunk has verbatim values.
+        pub verbatim: u32,
+        /// Its base.
+        pub base: i32,
+        /// Bit 0 constant, bits 1-2 predictor, 3-4 class, 5-6 mask kind, 7-8 pattern, 9-10 sign kind.
+        pub meta: u32,
     }
 }
 
 device_struct! {
-    /// Arguments for finishing a batch in its last kernel. The result word of a chunk has the status of parsing in bits
-    /// 0 to 15, that of its codes in bits 16 to 23, and that of its bitmaps in bits 24 to 31.
+    /// The arrays of a parsed batch, passed to kernels by value. Chunks and tiles are numbered from the batch's first.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct BatchFinish {
-        /// One word per chunk; null if another kernel finishes the batch.
-        pub(super) result: CUdeviceptr as "uint32_t *",
-        /// `bitmaps` words per chunk: the first words of all chunks, then the second.
-        pub(super) bitmap_status: CUdeviceptr as "const uint32_t *",
-        /// Words that must be 0 for the next batch.
-        pub(super) clear: CUdeviceptr as "uint32_t *",
-        pub(super) clear_bytes: u32,
-        pub(super) bitmaps: u32,
+    pub struct ParsedArgument = "Parsed" {
+        pub(super) chunks: CUdeviceptr as "ParsedChunk *",
+        /// What is wrong with each chunk, `PROBLEM_WORDS` words each: bits by the blocks that parse it, then by those
+        /// that decode it. A chunk without such bits is valid, but for its codewords and its hash.
+        pub(super) problems: CUdeviceptr as "uint32_t *",
+        /// Entry `c * tiles + i` is that of tile `i` of chunk `c`.
+        pub(super) places: CUdeviceptr as "TilePlace *",
+        /// The first bit of each strip among the codewords of its chunk, and the end of the last one. Those of chunk `c`
+        /// start at entry `c * starts_stride`.
+        pub(super) starts: CUdeviceptr as "uint32_t *",
+        /// Decoding tables of all codebooks, `CODEBOOKS` for each chunk.
+        pub(super) tables: CUdeviceptr as "uint32_t *",
+        /// How many tiles the kernels of ordinary tiles have left over, and their numbers. None after parsing.
+        pub(super) listed: CUdeviceptr as "uint32_t *",
+        pub(super) starts_stride: u32,
+        /// Tiles of a whole chunk.
+        pub(super) tiles: u32,
+        pub(super) chunk_count: u32,
+        /// Number of fill patterns in the header.
+        pub(super) patterns: u32,
+        /// Whether integers are logarithms.
+        pub(super) is_logarithm: u32,
+        pub(super) unused: u32,
     }
 }
 
@@ -294,49 +268,6 @@ device_struct! {
         pub(super) first: u64,
         pub(super) starts: [u32; MAX_CHUNKS + 1],
         pub(super) unused: u32,
-    }
-}
-
-device_struct! {
-    /// Destinations of the results of parsing. Null if no chunk can have such a result.
-    #[derive(Clone, Copy)]
-    pub(super) struct DeviceResults = "ParseResults" {
-        /// Parsed chunks; must be 0 at the start.
-        pub(super) chunks: CUdeviceptr as "ParsedChunk *",
-        pub(super) metas: CUdeviceptr as "uint16_t *",
-        pub(super) bases: CUdeviceptr as "int32_t *",
-        pub(super) order: CUdeviceptr as "uint16_t *",
-        pub(super) first_groups: CUdeviceptr as "uint32_t *",
-        pub(super) outlier_starts: CUdeviceptr as "uint32_t *",
-        pub(super) verbatim_starts: CUdeviceptr as "uint32_t *",
-        pub(super) mask_starts: CUdeviceptr as "uint32_t *",
-        pub(super) sign_starts: CUdeviceptr as "uint32_t *",
-        /// Classes of the groups; null unless whole streams are decoded, which also need the totals.
-        pub(super) classes: CUdeviceptr as "uint8_t *",
-        pub(super) ranks: CUdeviceptr as "uint32_t *",
-        /// Counter of finished blocks; must be 0 at the start.
-        pub(super) done: CUdeviceptr as "uint32_t *",
-        /// Streams of codes, one per chunk.
-        pub(super) codes: CUdeviceptr as "struct StreamDescriptor *",
-        /// Streams of bitmaps: masks, if there can be any, then signs.
-        pub(super) bitmaps: CUdeviceptr as "struct StreamDescriptor *",
-        pub(super) code_books: CUdeviceptr as "struct CodebookDescriptor *",
-        pub(super) bitmap_books: CUdeviceptr as "struct CodebookDescriptor *",
-        pub(super) code_symbols: CUdeviceptr as "uint16_t *",
-        pub(super) bitmap_symbols: CUdeviceptr as "uint16_t *",
-        pub(super) marks: CUdeviceptr as "uint8_t *",
-        pub(super) totals: CUdeviceptr as "struct BatchTotals *",
-        pub(super) bitmap_totals: CUdeviceptr as "struct BatchTotals *",
-        pub(super) code_status: CUdeviceptr as "uint32_t *",
-        pub(super) bitmap_status: CUdeviceptr as "uint32_t *",
-        pub(super) bitmap_stride: u64,
-        pub(super) rank_stride: u32,
-        /// Number of fill patterns in the header.
-        pub(super) patterns: u32,
-        /// Whether chunks may have codes as LZSS tokens.
-        pub(super) lzss_codes: u32,
-        /// Whether chunks may have token codebooks.
-        pub(super) token_codes: u32,
     }
 }
 

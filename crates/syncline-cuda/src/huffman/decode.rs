@@ -24,7 +24,7 @@ pub use structs::StreamLocation;
 #[doc(hidden)]
 pub use structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 
-use crate::device::{Arena, Frame, Specialization};
+use crate::device::{Frame, Specialization};
 use crate::error::{CudaError, Result};
 
 /// Live groups per index block.
@@ -45,8 +45,6 @@ pub const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
 #[doc(hidden)]
 pub const LONG_ENTRIES: u32 = 2048;
-/// Entries for longer codewords in tables of single codewords for reconstruction, with one codebook and with several.
-pub(crate) const SINGLE_LONG_ENTRIES: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 
 /// Describes the error of a status word; `None` if it is 0 and the stream's symbols are correct.
 pub fn status_text(status: u32) -> Option<&'static str> {
@@ -74,17 +72,6 @@ const STATUS_CAPACITY: u32 = 64;
 /// hold up the others. On an H200 pairs were faster at a share of 0.98 (3.4 bits per symbol) and slower at 0.94 (4.4
 /// bits).
 pub(crate) const PAIRED_SHARE: f64 = 0.96;
-
-/// Returns the bytes of arena memory that tables and checksums take.
-pub(crate) fn tables_workspace(sizes: &batch::BatchSizes) -> usize {
-    Arena::bytes_for::<u32>(sizes.codebooks as usize * CODEBOOK_WORDS)
-        + Arena::bytes_for::<u32>(2 * sizes.streams as usize + 1)
-}
-
-/// Returns the bytes of arena memory that [`Indexed`] takes.
-pub(crate) fn workspace(sizes: &batch::BatchSizes) -> usize {
-    tables_workspace(sizes) + Arena::bytes_for::<u32>(sizes.mapped_groups.max(1) as usize)
-}
 
 /// Returns the constants that every decoding kernel needs.
 #[doc(hidden)]
@@ -157,9 +144,4 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
             None => Ok(()),
         }
     }
-}
-
-/// Returns the constants for kernels of other modules that include `huffman/decode/decode.cuh` to decode 16-bit codes.
-pub(crate) fn code_constants(group_log2: u32) -> Vec<(&'static str, u64)> {
-    constants(2, group_log2, true)
 }

@@ -74,18 +74,18 @@ impl StreamInfo {
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] for lossless streams, which
-    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, for element types other than `f32`
-    /// and `f64`, and for streams without an index.
+    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, and for element types other than
+    /// `f32` and `f64`.
     pub fn check_decompressible(&self) -> Result<()> {
         let Header { pipeline, element_type, .. } = &self.header;
         if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
         }
-        self.check_index()
+        Ok(())
     }
 
-    /// Checks that the stream has the index with which GPUs decode.
+    /// Checks that a lossless stream has the index with which GPUs decode.
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] for streams without an index.
@@ -96,6 +96,12 @@ impl StreamInfo {
                 "streams without an index are not decompressed on the GPU: use the CPU".into(),
             )),
         }
+    }
+
+    /// Returns whether tiles are interpolated by the same plans as those of another stream.
+    pub(crate) fn has_plans_of(&self, other: &Self) -> bool {
+        let of_header = |header: &Header| (header.pipeline, header.element_type);
+        self.geometry == other.geometry && of_header(&self.header) == of_header(&other.header)
     }
 
     /// Returns the tiles and chunks of the array.
@@ -179,10 +185,6 @@ mod tests {
             info(ElementType::F64, pipeline).check_decompressible().unwrap();
             info(ElementType::F32, pipeline).check_decompressible().unwrap();
         }
-        let no_index = info(ElementType::F32, Pipeline::Quantized);
-        let no_index = StreamInfo { header: Header { index: IndexKind::None, ..no_index.header }, ..no_index };
-        let error = no_index.check_decompressible().unwrap_err();
-        assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("without an index")), "{error}");
         for element in [ElementType::F32, ElementType::I16] {
             let error = info(element, Pipeline::Lossless).check_decompressible().unwrap_err();
             assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("lossless")), "{error}");

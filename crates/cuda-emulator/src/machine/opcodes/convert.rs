@@ -48,6 +48,7 @@ fn integers(opcode: &str) -> Option<Map1> {
 fn to_floats(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
         "cvt.rn.f32.u16" => |a| single_bits(f32::from(a as u16)),
+        "cvt.rn.f32.s16" => |a| single_bits(f32::from(a as u16 as i16)),
         "cvt.rn.f32.u32" => |a| single_bits(a as u32 as f32),
         "cvt.rn.f32.s32" => |a| single_bits(a as u32 as i32 as f32),
         "cvt.rn.f32.u64" => |a| single_bits(a as f32),
@@ -55,6 +56,7 @@ fn to_floats(opcode: &str) -> Option<Map1> {
         "cvt.rz.f32.u32" => |a| toward_zero(a as u32 as f32, f64::from(a as u32 as f32) > f64::from(a as u32)),
         "cvt.rz.f32.u64" => |a| toward_zero(a as f32, a as f32 as u128 > u128::from(a)),
         "cvt.rn.f64.u16" => |a| double_bits(f64::from(a as u16)),
+        "cvt.rn.f64.s16" => |a| double_bits(f64::from(a as u16 as i16)),
         "cvt.rn.f64.u32" => |a| double_bits(f64::from(a as u32)),
         "cvt.rn.f64.s32" => |a| double_bits(f64::from(a as u32 as i32)),
         "cvt.rn.f64.u64" => |a| double_bits(a as f64),
@@ -107,6 +109,7 @@ mod tests {
         assert_eq!(of("cvt.u32.u16", 0x1_2345), 0x2345);
         assert_eq!(of("cvt.rzi.s32.f64", (-2.9_f64).to_bits()), 0xFFFF_FFFE);
         assert_eq!(of("cvt.rzi.u32.f32", u64::from(f32::NAN.to_bits())), 0);
+        assert_eq!(of("cvt.rn.f64.s16", 0xFFFD), (-3.0_f64).to_bits());
         assert_eq!(of("cvt.rni.f64.f64", 2.5_f64.to_bits()), 2.0_f64.to_bits());
     }
 

@@ -89,8 +89,6 @@ pub struct BatchView<'b, S> {
     pub sizes: BatchSizes,
     /// Whether parsing has written the status words, so that they must not be cleared.
     pub(crate) keep_status: bool,
-    /// Whether the tables of reconstruction follow the symbols of codebooks with few symbols.
-    pub(crate) has_reconstruct_tables: bool,
     pub(crate) symbol: PhantomData<S>,
 }
 
@@ -174,7 +172,6 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
             totals: self.totals.as_view(),
             sizes: self.sizes,
             keep_status: false,
-            has_reconstruct_tables: false,
             symbol: PhantomData,
         }
     }
@@ -194,13 +191,6 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     #[doc(hidden)]
     pub fn classes_len(&self) -> u64 {
         self.sizes.classes
-    }
-}
-
-impl<S> BatchView<'_, S> {
-    /// Returns the number of symbols that the output must have room for.
-    pub(crate) fn output_symbols(&self) -> usize {
-        self.sizes.output_symbols as usize
     }
 }
 

@@ -221,7 +221,6 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             totals: totals.into_view(),
             sizes,
             keep_status: true,
-            has_reconstruct_tables: false,
             symbol: PhantomData,
         })
     }

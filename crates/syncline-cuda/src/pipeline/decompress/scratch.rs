@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
 
+use crate::container::parsed::PROBLEM_WORDS;
 use crate::device::{Arena, SideStream};
 use crate::error::{DriverContext, Result};
 
@@ -16,21 +17,18 @@ pub(super) struct Scratch {
     /// A second stream for the hashes of long records: each is a long sequential computation that occupies a small part
     /// of the device.
     pub side: SideStream,
-    /// At least one status word per chunk of the array, and one flag per chunk whether its hash differs.
-    pub statuses: CudaSlice<u32>,
+    /// At least [`PROBLEM_WORDS`] words per chunk of the array, and one flag per chunk whether its hash differs.
+    pub problems: CudaSlice<u32>,
     pub hashes_differ: CudaSlice<u32>,
-    /// Memory that parsing needs to be 0, then the results of hashing. Each batch clears it again unless it fails.
-    pub kept: CudaSlice<u8>,
+    /// Memory that hashing needs to be 0, and clears again unless the batch fails.
     pub hash_progress: CudaSlice<u64>,
-    pub kept_is_clear: bool,
+    pub progress_is_clear: bool,
 }
 
 /// What a stream needs of [`Scratch`] beside the arenas.
 pub(super) struct Sizes {
     /// Chunks of the array.
     pub chunks: usize,
-    /// Bytes that parsing needs to be 0.
-    pub kept_bytes: usize,
     /// Chunks of the largest batch.
     pub in_batch: usize,
 }
@@ -46,11 +44,10 @@ impl Scratch {
             arena: Arena::new(stream.clone()),
             side_arena: Arena::new(side.stream().clone()),
             side,
-            statuses: zeros(stream, sizes.chunks)?,
+            problems: zeros(stream, sizes.chunks * PROBLEM_WORDS)?,
             hashes_differ: zeros(stream, sizes.chunks)?,
-            kept: zeros(stream, sizes.kept_bytes)?,
             hash_progress: zeros(stream, sizes.in_batch)?,
-            kept_is_clear: true,
+            progress_is_clear: true,
         })
     }
 
@@ -60,9 +57,8 @@ impl Scratch {
     /// Those of [`Self::new`].
     pub fn grow(&mut self, sizes: &Sizes) -> Result<()> {
         let stream = self.arena.stream().clone();
-        extend(&stream, &mut self.statuses, sizes.chunks)?;
+        extend(&stream, &mut self.problems, sizes.chunks * PROBLEM_WORDS)?;
         extend(&stream, &mut self.hashes_differ, sizes.chunks)?;
-        extend(&stream, &mut self.kept, sizes.kept_bytes)?;
         extend(&stream, &mut self.hash_progress, sizes.in_batch)
     }
 
@@ -83,23 +79,22 @@ impl Scratch {
         Ok(())
     }
 
-    /// Sets the statuses of all chunks to 0.
+    /// Forgets the problems of all chunks.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
-    pub fn clear_statuses(&mut self) -> Result<()> {
+    pub fn clear_problems(&mut self) -> Result<()> {
         let stream = self.arena.stream().clone();
-        stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
-        stream.memset_zeros(&mut self.hashes_differ).doing("clearing statuses")
+        stream.memset_zeros(&mut self.problems).doing("clearing problems")?;
+        stream.memset_zeros(&mut self.hashes_differ).doing("clearing problems")
     }
 
     /// Returns the bytes of device memory.
     pub fn bytes(&self) -> usize {
         self.arena.capacity()
             + self.side_arena.capacity()
-            + self.statuses.num_bytes()
+            + self.problems.num_bytes()
             + self.hashes_differ.num_bytes()
-            + self.kept.num_bytes()
             + self.hash_progress.num_bytes()
     }
 }

@@ -1,0 +1,82 @@
+// The inverse of Lorenzo prediction with an order of its own along each axis (`syncline_core::predict::orders`), by a
+// warp, on integers in shared memory. All sums wrap.
+#pragma once
+#include "device/warp.cuh"
+#include "format/constants.cuh"
+
+// Extents along z, y, and x.
+struct Extents {
+    uint32_t of[3];
+
+    __device__ inline uint32_t elements() const { return of[0] * of[1] * of[2]; }
+};
+
+// Replaces elements by their sums along an axis, from position `from` on, in the part of a tile that begins with its
+// first element. Called by a whole warp.
+__device__ inline void sum_along(int32_t *values, const Extents &tile, const Extents &part, uint32_t axis,
+                                 uint32_t from) {
+    const uint32_t strides[3] = {tile.of[1] * tile.of[2], tile.of[2], 1};
+    // The other axes, the faster one second.
+    const uint32_t slow = axis == 0 ? 1 : 0, fast = axis == 2 ? 1 : 2;
+    const uint32_t count = part.of[axis], stride = strides[axis], lines = part.of[slow] * part.of[fast];
+    if (count <= from) {
+        return;
+    }
+    auto line = [&](uint32_t number) {
+        const uint32_t at = number / part.of[fast];
+        return values + at * strides[slow] + (number - at * part.of[fast]) * strides[fast];
+    };
+    if (lines >= WARP / 4 || count < WARP) {
+        for (uint32_t number = lane_id(); number < lines; number += WARP) {
+            int32_t *value = line(number) + (from - 1) * stride;
+            uint32_t sum = *value;
+            for (uint32_t i = from; i < count; ++i) {
+                value += stride;
+                sum += uint32_t(*value);
+                *value = int32_t(sum);
+            }
+        }
+    } else {
+        for (uint32_t number = 0; number < lines; ++number) {
+            int32_t *first = line(number);
+            uint32_t carry = 0;
+            for (uint32_t window = from - 1; window < count; window += WARP) {
+                const uint32_t i = window + lane_id();
+                const uint32_t sum = carry + warp_inclusive_sum(i < count ? uint32_t(first[i * stride]) : 0u);
+                if (i < count) {
+                    first[i * stride] = int32_t(sum);
+                }
+                carry = __shfl_sync(ALL_LANES, sum, WARP - 1);
+            }
+        }
+    }
+    __syncwarp();
+}
+
+// Reconstructs the integers of a tile, without its base, from their residuals. Called by a whole warp.
+__device__ inline void integrate(int32_t *values, const Extents &tile, uint32_t predictor) {
+    const bool is_second = predictor == format::SECOND_ORDER;
+    auto is_used = [&](uint32_t axis) { return is_second || (predictor >> (2 - axis) & 1) != 0; };
+    if (predictor == 0) {
+        return;
+    }
+    // Differences were taken x first, along the predictor's axes everywhere and then along each other axis where all
+    // positions along those before are 0; sums are in the opposite order.
+    for (uint32_t axis = 0; axis < 3; ++axis) {
+        if (!is_used(axis)) {
+            Extents face;
+            for (uint32_t other = 0; other < 3; ++other) {
+                face.of[other] = is_used(other) || other > axis ? 1 : tile.of[other];
+            }
+            sum_along(values, tile, face, axis, 1);
+        }
+    }
+    for (uint32_t axis = 0; axis < 3; ++axis) {
+        if (is_second) {
+            sum_along(values, tile, tile, axis, 2);
+        }
+        if (is_used(axis)) {
+            sum_along(values, tile, tile, axis, 1);
+        }
+    }
+}

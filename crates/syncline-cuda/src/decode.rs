@@ -1,0 +1,295 @@
+//! Decoding of quantized tiles from parsed chunks: launchers of `kernels/decode/`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+mod lines;
+pub(crate) mod structs;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr};
+use syncline_core::array::ElementType;
+use syncline_core::bound::Pipeline;
+use syncline_core::container::Header;
+use syncline_core::geometry::Geometry;
+
+use self::structs::{Request, Values};
+use crate::container::parsed::Parsed;
+use crate::container::structs::ParsedArgument;
+use crate::device::{Device, Frame, Grid, Specialization};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry, tile_span};
+use crate::predict::InterpolationPlans;
+use crate::predict::structs::Plans;
+
+declare_kernels! {
+    /// The kernel of `kernels/decode/any.cu`.
+    struct AnyKernels in "decode/any.cu", of (format: Format) {
+        with ELEMENT_BYTES = format.element_bytes();
+        with LOGARITHM = format.logarithm;
+        with TILE_ELEMENTS = format.tile_elements;
+        with WARPS = format.warps();
+        with MEMORY_BYTES = format.memory_bytes();
+        fn decode_any(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, plans: Plans,
+            request: Request, output: Out<u8> as "Bits *",
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/decode/cubes.cu`.
+    struct CubeKernels in "decode/cubes.cu", of (cubes: CubeFormat) {
+        with ELEMENT_BYTES = cubes.format.element_bytes();
+        with LOGARITHM = cubes.format.logarithm;
+        with WARPS = cubes.warps;
+        with MEMORY_BYTES = cubes.memory_bytes();
+        with ROW = lines::ROW;
+        with PLANE = lines::PLANE;
+        with STORED = lines::STORED;
+        with STRIP_ROOM = lines::STRIP_ROOM;
+        with TABLE_WORDS = lines::TABLE_WORDS;
+        with LINES_AT = lines::LINES_AT;
+        fn decode_cubes(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, lines: In<u32>,
+            request: Request, output: Out<u8> as "Element *",
+        );
+    }
+}
+
+/// Blocks for each multiprocessor that decode what the kernel of ordinary tiles has left over.
+const LISTED_BLOCKS: u32 = 8;
+/// Anchors that a tile has room for, as in `kernels/predict/plans.cuh`.
+const MAX_ANCHORS: u32 = 128;
+
+/// The properties that the kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Format {
+    double: bool,
+    logarithm: bool,
+    tile_elements: u32,
+}
+
+impl Format {
+    fn new(header: &Header, geometry: &Geometry) -> Result<Self> {
+        let double = match header.element_type {
+            ElementType::F32 => false,
+            ElementType::F64 => true,
+            other => return Err(CudaError::invalid(format!("arrays of {other} have no quantized tiles"))),
+        };
+        if header.pipeline == Pipeline::Lossless {
+            return Err(CudaError::invalid("lossless streams have no quantized tiles"));
+        }
+        let tile_elements = geometry.unclipped_len() as u32;
+        Ok(Self { double, logarithm: header.pipeline == Pipeline::LogQuantized, tile_elements })
+    }
+
+    fn element_bytes(self) -> u64 {
+        if self.double { 8 } else { 4 }
+    }
+
+    /// Returns the warps of a block. Those of large tiles take much shared memory.
+    fn warps(self) -> u32 {
+        if self.tile_elements > 1024 { 1 } else { 4 }
+    }
+
+    /// Returns the bytes of shared memory of a warp.
+    fn memory_bytes(self) -> u32 {
+        let value_bytes = match (self.logarithm, self.double) {
+            (true, _) => 0,
+            (false, false) => 4,
+            (false, true) => 8,
+        };
+        // Values have a gap after each 32.
+        let values = (self.tile_elements + self.tile_elements / 32) * value_bytes;
+        (values + self.tile_elements * (4 + 1) + 4 * MAX_ANCHORS).next_multiple_of(8)
+    }
+}
+
+/// The properties that the kernel of ordinary cubes is compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CubeFormat {
+    format: Format,
+    warps: u32,
+}
+
+impl CubeFormat {
+    /// Most warps of a block: each can use 128 registers.
+    const MOST_WARPS: u32 = 16;
+
+    /// Returns the format for a device with this much shared memory per block in bytes; `None` if tiles have another
+    /// shape, or if the memory does not suffice for several warps.
+    fn new(format: Format, geometry: &Geometry, shared_memory: u32) -> Option<Self> {
+        let own = |warps| Self { format, warps };
+        let room = shared_memory.checked_sub(own(0).memory_bytes())?;
+        let warps = (room / (own(1).memory_bytes() - own(0).memory_bytes())).min(Self::MOST_WARPS);
+        (geometry.axes() == 3 && format.tile_elements == 512 && warps >= 2).then(|| own(warps))
+    }
+
+    /// Returns the bytes of shared memory of a block (`BlockMemory` of the kernel).
+    fn memory_bytes(self) -> u32 {
+        let codes = 8 * (4 * lines::STRIP_ROOM as u32 + 2) * 2;
+        let values = 2 * (8 * lines::PLANE as u32 + 4) * self.format.element_bytes() as u32;
+        let tables = 4 * (4 << syncline_core::strips::MAX_LENGTH) + 4 * lines::TABLE_WORDS as u32 + 16;
+        self.warps * (codes + values) + tables
+    }
+}
+
+/// Decodes ordinary tiles of 8x8x8.
+#[derive(Debug, Clone)]
+struct Cubes {
+    kernels: CubeKernels,
+    format: CubeFormat,
+    lines: CudaSlice<u32>,
+}
+
+/// Input and output of decoding.
+#[derive(Debug)]
+pub struct Decoding<'d, 'v> {
+    /// The buffer that the offsets of `parsed` refer to; starts on a multiple of 16 bytes.
+    pub input: &'d CudaView<'v, u8>,
+    /// The parsed chunks. Decoding adds to their problems.
+    pub parsed: &'d mut Parsed<'v>,
+    /// The chunks of the batch.
+    pub batch: &'d ChunkBatch,
+    /// The plans of interpolation of the stream.
+    pub plans: &'d InterpolationPlans,
+    /// Tiles of the array to decode. Tiles outside of the batch are ignored.
+    pub tiles: Range<u64>,
+    /// Elements of the array from number `first_element` on, at least all those of the tiles. Elements of other tiles
+    /// remain unchanged.
+    pub output: &'d mut CudaViewMut<'v, u8>,
+    /// Raster number in the array of the output's first element.
+    pub first_element: u64,
+}
+
+/// Decodes the tiles of one stream.
+#[derive(Debug, Clone)]
+pub struct TileDecoder {
+    format: Format,
+    tiling: Geometry,
+    geometry: DeviceGeometry,
+    values: Values,
+    any: AnyKernels,
+    cubes: Option<Cubes>,
+    multiprocessors: u32,
+}
+
+impl TileDecoder {
+    /// Loads the kernels for the stream with this header. Work is on `stream`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for streams that are not quantized; errors of [`Device::kernel`];
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn new(device: &Device, stream: &Arc<CudaStream>, header: &Header, geometry: &Geometry) -> Result<Self> {
+        let format = Format::new(header, geometry)?;
+        let any = AnyKernels::load(device, format)?;
+        any.decode_any.allow_shared_memory(format.warps() * format.memory_bytes())?;
+        let cube_format = CubeFormat::new(format, geometry, device.info().shared_memory_per_block);
+        let cubes = match cube_format.zip(lines::tables()) {
+            Some((format, tables)) => {
+                let kernels = CubeKernels::load(device, format)?;
+                kernels.decode_cubes.allow_shared_memory(format.memory_bytes())?;
+                let lines = stream.clone_htod(&tables).allocating(4 * tables.len() as u64)?;
+                Some(Cubes { kernels, format, lines })
+            }
+            None => None,
+        };
+        Ok(Self {
+            cubes,
+            multiprocessors: device.info().multiprocessors,
+            format,
+            tiling: geometry.clone(),
+            geometry: DeviceGeometry::new(geometry, header.group_log2),
+            values: Values::new(header),
+            any,
+        })
+    }
+
+    /// Decodes a parsed batch on the frame's stream, without waiting for it.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the output does not hold the elements of the tiles, or if input or output is
+    /// misaligned; [`CudaError::Driver`]. Damage sets a bit of the chunk's problems.
+    pub fn decode(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_>) -> Result<()> {
+        let stream = frame.stream().clone();
+        let tiles = self.check(&work, &stream)?;
+        if tiles.is_empty() {
+            return Ok(());
+        }
+        let Decoding { input, parsed, batch, plans, output, first_element, .. } = work;
+        let element = self.format.element_bytes();
+        let row_bytes = self.tiling.dims()[3] * element;
+        let first = output.as_view().device_ptr(&stream).0.wrapping_sub(first_element.wrapping_mul(element));
+        let request = Request {
+            first_tile: batch.first_tile(),
+            tiles_start: tiles.start,
+            tiles_end: tiles.end,
+            first_element,
+            tiles: batch.tiles(),
+            only_listed: self.cubes.is_some().into(),
+            vectors: (first.is_multiple_of(16) && row_bytes.is_multiple_of(16)).into(),
+            unused: 0,
+        };
+        let warps = self.format.warps();
+        let mut blocks = batch.tiles().div_ceil(warps);
+        let parsed = parsed.argument(&stream);
+        let plans = plans.argument(&stream);
+        if let Some(Cubes { kernels, format, lines }) = &self.cubes {
+            let grid = Grid::new(self.multiprocessors, 32 * format.warps).shared_memory(format.memory_bytes());
+            // SAFETY: as below. Tiles that are listed are those of the batch, each at most once, for which `parsed` has
+            // room.
+            unsafe {
+                launch!(kernels.decode_cubes on &stream, grid; input, self.geometry, parsed, self.values, lines,
+                    request, &mut output.slice_mut(..))
+            }?;
+            blocks = blocks.min(self.multiprocessors * LISTED_BLOCKS);
+        }
+        let grid = Grid::new(blocks, warps * 32).shared_memory(warps * self.format.memory_bytes());
+        // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; `check` has ensured
+        // that the output contains the elements of the tiles. Plans that are not those of this stream have indices of
+        // other tiles, which the caller rules out.
+        unsafe {
+            launch!(self.any.decode_any on &stream, grid; input, self.geometry, parsed, self.values, plans, request,
+                output)
+        }
+    }
+}
+
+impl TileDecoder {
+    /// Returns the tiles of the batch that are wanted, after checking that the output holds them.
+    fn check(&self, work: &Decoding<'_, '_>, stream: &CudaStream) -> Result<Range<u64>> {
+        let own = work.batch.first_tile()..work.batch.first_tile() + u64::from(work.batch.tiles());
+        let tiles = work.tiles.start.max(own.start)..work.tiles.end.min(own.end);
+        let element = self.format.element_bytes();
+        let needed = tile_span(&self.tiling, tiles.clone());
+        let room = work.output.len() as u64 / element;
+        let is_inside = work.first_element <= needed.start && needed.end.saturating_sub(work.first_element) <= room;
+        let output = work.output.as_view().device_ptr(stream).0;
+        let problems = [
+            (!tiles.is_empty() && !is_inside, "the output does not hold the elements of the tiles"),
+            (!output.is_multiple_of(element), "the output starts on a multiple of an element"),
+            (!work.input.device_ptr(stream).0.is_multiple_of(16), "the input starts on a multiple of 16 bytes"),
+        ];
+        match problems.iter().find(|(is_wrong, _)| *is_wrong) {
+            Some(&(_, problem)) => Err(CudaError::invalid(problem)),
+            None => Ok(tiles),
+        }
+    }
+}
+
+/// Returns the specializations for the check that all of them compile.
+pub fn specializations() -> Vec<Specialization> {
+    let kinds = [(false, false), (true, false), (false, true), (true, true)];
+    let formats = kinds.into_iter().flat_map(|(double, logarithm)| {
+        [512, 1024, 4096].map(|tile_elements| Format { double, logarithm, tile_elements })
+    });
+    let mut all: Vec<_> = formats.map(AnyKernels::specialization).collect();
+    for (double, logarithm) in kinds {
+        let format = Format { double, logarithm, tile_elements: 512 };
+        all.push(CubeKernels::specialization(CubeFormat { format, warps: 4 }));
+    }
+    all
+}

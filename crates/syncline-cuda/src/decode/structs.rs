@@ -1,0 +1,71 @@
+//! Structs that the kernels of decoding share with their launchers.
+
+use syncline_core::container::{Header, MAX_PATTERNS};
+use syncline_core::quantize::value_range::ValueRange;
+
+use crate::device_struct::{DeviceStruct, device_struct};
+
+/// The structs of `decode/structs.cuh`, each after those that it contains.
+pub(crate) const STRUCTS: &[DeviceStruct] = &[Values::C, Request::C];
+
+device_struct! {
+    /// The constants from the stream's header that map integers to values.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Values {
+        pub(super) step: f64,
+        pub(super) patterns: [u64; MAX_PATTERNS],
+        /// The range to which reconstructed values are limited.
+        pub(super) low: f64,
+        pub(super) high: f64,
+        /// The same for f32.
+        pub(super) narrow_low: f32,
+        pub(super) narrow_high: f32,
+        /// The sum of this and `step_low` is the step.
+        pub(super) step_high: f32,
+        pub(super) step_low: f32,
+        /// Whether the range is known.
+        pub(super) has_range: u32,
+        pub(super) unused: u32,
+    }
+}
+
+impl Values {
+    pub(super) fn new(header: &Header) -> Self {
+        let high = header.step as f32;
+        let range = header.range.unwrap_or((0.0, 0.0));
+        let ([low, high_end], [narrow_low, narrow_high]) =
+            (ValueRange::<f64>::new(range).ends(), ValueRange::<f32>::new(range).ends());
+        Self {
+            step: header.step,
+            patterns: std::array::from_fn(|i| header.patterns.get(i).copied().unwrap_or(0)),
+            low,
+            high: high_end,
+            narrow_low,
+            narrow_high,
+            step_high: high,
+            step_low: (header.step - f64::from(high)) as f32,
+            has_range: header.range.is_some().into(),
+            unused: 0,
+        }
+    }
+}
+
+device_struct! {
+    /// The tiles and elements that a launch decodes.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Request {
+        /// First tile of the batch.
+        pub(super) first_tile: u64,
+        pub(super) tiles_start: u64,
+        pub(super) tiles_end: u64,
+        /// Number in the array of the first element of the output.
+        pub(super) first_element: u64,
+        /// Tiles of the batch.
+        pub(super) tiles: u32,
+        /// Whether the kernel of any tiles decodes only those that are listed.
+        pub(super) only_listed: u32,
+        /// Whether every row of a tile starts on a multiple of 16 bytes.
+        pub(super) vectors: u32,
+        pub(super) unused: u32,
+    }
+}
