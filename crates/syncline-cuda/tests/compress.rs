@@ -93,13 +93,14 @@ fn every_rank_and_ragged_shapes_of_f64() {
 #[test]
 fn small_arrays_of_every_kind() {
     let Some(device) = common::device() else { return };
-    // In tiny runs, two of the six kinds for each array.
+    // In tiny runs, two or three of the seven kinds for each array.
     let (cube, plane, line) = unless_tiny(([20, 33, 30], [150, 90], [9001]), ([16, 17, 24], [80, 70], [6001]));
     for (number, (element, extents)) in
         [(ElementType::F32, &cube[..]), (ElementType::F64, &plane), (ElementType::F32, &line)].into_iter().enumerate()
     {
         let field = Field::smooth(element, extents, 0.01);
         let rough = Field::smooth(element, extents, 1.0);
+        let whole = rough.clone().with("tenths", |i| Some((100.0 * (i as f64 * 0.01).sin()).round() / 10.0));
         let holes = field
             .clone()
             .with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN))
@@ -110,6 +111,7 @@ fn small_arrays_of_every_kind() {
         for (field, options) in [
             (&field, Options::new(Bound::Rel(1e-3))),
             (&field, Options::new(Bound::Psnr(70.0))),
+            (&whole, Options::new(Bound::Abs(1e-2))),
             (&rough, Options::new(Bound::Abs(1e-6))),
             (&holes, Options::new(Bound::Abs(1e-3))),
             (&rough, Options::new(Bound::Abs(1e-4))),
@@ -189,6 +191,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let fill = smooth.clone().with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0));
     let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
     let constant = smooth.clone().with("constant", |_| Some(2.5));
+    let whole = smooth.clone().with("quarters", |i| Some((100.0 * (i as f64 * 0.01).sin()).round() / 4.0));
     let shape = smooth.shape;
     let room = compress_bound(element, shape) as usize;
     for (first, bound) in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)].into_iter().enumerate() {
@@ -197,7 +200,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
         }
         let mut compressor = Compressor::new(device, &stream, Sizing::Measured).unwrap();
         let fields = [&smooth, &below, &holes, &smooth, &minus, &large, &many, &smooth, &fill, &smooth, &infinite];
-        let fields = fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]);
+        let fields = fields.into_iter().chain([&constant, &smooth, &whole, &both, &smooth]);
         for (number, field) in fields.enumerate().skip(unless_tiny(0, first)).step_by(unless_tiny(1, 3)) {
             let what = format!("{number}: {}, {bound:?}", field.name);
             let options = Options::new(bound);

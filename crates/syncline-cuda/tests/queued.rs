@@ -105,7 +105,7 @@ impl Buffers {
 }
 
 /// Arrays of the same shape: smooth, with holes and fill values, with signed zeros, with lists that make chunks raw,
-/// almost constant, and rough.
+/// almost constant, of whole numbers, and rough.
 fn fields(element: ElementType, extents: &[u64]) -> Vec<Field> {
     let smooth = Field::smooth(element, extents, 0.01);
     let holes = smooth
@@ -117,7 +117,8 @@ fn fields(element: ElementType, extents: &[u64]) -> Vec<Field> {
     let zeros = smooth.clone().with("zeros", |i| [None, Some(-0.0), None, Some(0.0)][(i / 900 % 4) as usize]);
     let raw = Field::smooth(element, extents, 1e5).with("huge", |i| (i % 5 == 0).then_some(i as f64 * 1e20));
     let constant = Field::new("almost constant", element, extents, |i| if i == 77 { 1.5 } else { 1.25 });
-    vec![smooth, holes, zeros, raw, constant, Field::smooth(element, extents, 25.0)]
+    let whole = smooth.clone().with("whole numbers", |i| Some((40.0 * (i as f64 * 0.01).sin()).round()));
+    vec![smooth, holes, zeros, raw, constant, whole, Field::smooth(element, extents, 25.0)]
 }
 
 /// Captures the compression of one array, and launches the graph for others.
