@@ -289,7 +289,7 @@ pub fn specializations() -> Vec<Specialization> {
     let mut all: Vec<_> = formats.map(AnyKernels::specialization).collect();
     for (double, logarithm) in kinds {
         let format = Format { double, logarithm, tile_elements: 512 };
-        all.push(CubeKernels::specialization(CubeFormat { format, warps: 4 }));
+        all.push(CubeKernels::specialization(CubeFormat { format, warps: 14 }));
     }
     all
 }

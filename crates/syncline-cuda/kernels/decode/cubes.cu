@@ -80,18 +80,19 @@ __device__ inline int32_t sum_lattice(int32_t integer) {
 struct Pass {
     const uint32_t *lines;
     uint32_t count, tiles;
-    const Target &first, &second;
+    const int16_t *first, *second; // codes of the tiles
     Element *memory;
     const Values &values;
 
     // Reconstructs the lines, which are along an axis at a level: 0 is distance 4, 2 is distance 1.
     template <uint32_t AXIS, uint32_t LEVEL, bool IS_CUBIC> __device__ inline void run() const {
         for (uint32_t i = lane_id(); i < count * tiles; i += WARP) {
-            const uint32_t tile = i >= count ? 1 : 0, line = lines[i - tile * count];
-            const int16_t *codes = (tile != 0 ? second.codes : first.codes) + (line >> 16);
+            const bool is_second = i >= count;
+            const uint32_t line = lines[is_second ? i - count : i];
             auto correct = [&](Element prediction, int32_t code) { return corrected(prediction, code, values); };
             reconstruct_line<SIDE, (SIDE / 2 >> LEVEL), IS_CUBIC, Along<AXIS>>(
-                memory + tile * TILE_VALUES + (line & 0xFFFF), codes, correct);
+                memory + (is_second ? TILE_VALUES : 0) + (line & 0xFFFF), (is_second ? second : first) + (line >> 16),
+                correct);
         }
     }
 
@@ -120,28 +121,34 @@ struct Pass {
     }
 };
 
-// Interpolates one or two tiles. Called by the whole warp.
-__device__ inline void interpolate(const Target (&targets)[2], uint32_t tiles, const uint32_t *table, bool is_cubic,
-                                   const Values &values, Element *memory) {
+// Reconstructs the anchors of a tile, whose lines are the first ones. Called by the whole warp.
+__device__ inline void reconstruct_anchors(const uint32_t *lines, uint32_t anchors, const Target &target,
+                                           const Values &values, Element *memory) {
+    const bool is_anchor = lane_id() < anchors;
+    const uint32_t line = is_anchor ? lines[lane_id()] : 0;
+    const uint32_t integer = uint32_t(sum_lattice(is_anchor ? target.codes[line >> 16] : 0)) + uint32_t(target.base);
+    if (is_anchor) {
+        memory[line & 0xFFFF] = value_of(int32_t(integer), values);
+    }
+}
+
+// Interpolates a tile, and another one if there are two. Called by the whole warp.
+__device__ inline void interpolate(const Target &first, const Target &second, uint32_t tiles, const uint32_t *table,
+                                   bool is_cubic, const Values &values, Element *memory) {
     const uint32_t passes = table[0] & 0xFFFF, anchors = table[0] >> 16;
     const uint32_t *lines = table + LINES_AT;
-    for (uint32_t tile = 0; tile < tiles; ++tile) {
-        const bool is_anchor = lane_id() < anchors;
-        const uint32_t line = is_anchor ? lines[lane_id()] : 0;
-        const int32_t integer = sum_lattice(is_anchor ? targets[tile].codes[line >> 16] : 0);
-        if (is_anchor) {
-            memory[tile * TILE_VALUES + (line & 0xFFFF)] =
-                value_of(int32_t(uint32_t(integer) + uint32_t(targets[tile].base)), values);
-        }
+    reconstruct_anchors(lines, anchors, first, values, memory);
+    if (tiles > 1) {
+        reconstruct_anchors(lines, anchors, second, values, memory + TILE_VALUES);
     }
     __syncwarp();
-    for (uint32_t pass = 0; pass < passes; ++pass) {
-        const uint32_t own = table[1 + pass], kind = own & 0xFF, first = own >> 8 & 0xFFF, count = own >> 20;
-        const Pass lines_of{lines + first, count, tiles, targets[0], targets[1], memory, values};
+    for (uint32_t number = 0; number < passes; ++number) {
+        const uint32_t own = table[1 + number], kind = own & 0xFF, first_line = own >> 8 & 0xFFF, count = own >> 20;
+        const Pass pass{lines + first_line, count, tiles, first.codes, second.codes, memory, values};
         if (is_cubic) {
-            lines_of.run<true>(kind);
+            pass.run<true>(kind);
         } else {
-            lines_of.run<false>(kind);
+            pass.run<false>(kind);
         }
         __syncwarp();
     }
@@ -178,6 +185,24 @@ struct Place {
     const Values &values;
     bool vectors;
 
+    // Limits values to the range of the array.
+    template <uint32_t COUNT> __device__ inline void limit(Element (&elements)[COUNT]) const {
+#if ELEMENT_BYTES == 4
+        // Unless an end of the range is 0, which has two signs, one instruction does what the format states.
+        if (values.has_plain_range != 0) {
+#pragma unroll
+            for (uint32_t i = 0; i < COUNT; ++i) {
+                elements[i] = fminf(fmaxf(elements[i], values.narrow_low), values.narrow_high);
+            }
+            return;
+        }
+#endif
+#pragma unroll
+        for (uint32_t i = 0; i < COUNT; ++i) {
+            elements[i] = limited(elements[i], values);
+        }
+    }
+
     // Writes a tile that is stored in shared memory: each lane has half rows.
     __device__ inline void write_stored(const Element *stored_tile, Element *out) const {
         const uint32_t y = lane_id() / 2 % SIDE, x = lane_id() % 2 * 4;
@@ -188,8 +213,9 @@ struct Place {
             Element elements[4];
 #pragma unroll
             for (uint32_t i = 0; i < 4; ++i) {
-                elements[i] = limited(from[i], values);
+                elements[i] = from[i];
             }
+            limit(elements);
             write(out + z * geometry.strides[1] + y * geometry.strides[2] + x, elements, vectors);
         }
     }
@@ -225,8 +251,9 @@ struct Place {
 #pragma unroll
             for (uint32_t i = 0; i < 2; ++i) {
                 const Element value = value_of(int32_t(uint32_t(q[z][i]) + uint32_t(target.base)), values);
-                elements[i] = limited(LOGARITHM && is_negative ? -value : value, values);
+                elements[i] = LOGARITHM && is_negative ? -value : value;
             }
+            limit(elements);
             write(out + z * geometry.strides[1], elements, vectors);
         }
     }
@@ -235,11 +262,12 @@ struct Place {
 // Everything that the units of a chunk share.
 struct OwnChunk {
     const Parsed &parsed;
-    const ParsedChunk &record;
     const TilePlace *places;
     const uint32_t *starts, *words;
     uint64_t first_tile; // in the array
-    uint32_t first_place, tiles;
+    uint32_t first_place, tiles, word_count, verbatim;
+    uint32_t predictors; // the listed ones, eight bits each
+    bool is_cubic;
 };
 
 // Lists the tiles of lanes of which `is_listed` is true. Called by the whole warp.
@@ -272,9 +300,9 @@ __device__ inline void decode_unit(const OwnChunk &chunk, uint32_t first, const 
     if (is_wanted) {
         place = chunk.places[number];
         tile = to.geometry.tile(tile_number);
-        const uint32_t next = chunk.record.verbatim == 0       ? place.verbatim
+        const uint32_t next = chunk.verbatim == 0       ? place.verbatim
                               : number + 1 < chunk.tiles ? chunk.places[number + 1].verbatim
-                                                         : chunk.record.verbatim;
+                                                         : chunk.verbatim;
         is_ordinary = to.geometry.is_unclipped(tile) && meta_mask(place.meta) == 0 && meta_sign(place.meta) != 2 &&
                       place.verbatim == next;
     }
@@ -284,7 +312,7 @@ __device__ inline void decode_unit(const OwnChunk &chunk, uint32_t first, const 
     const uint32_t first_word = warp_reduce_min(begin) / 32, last_word = (warp_reduce_max(end) + 31) / 32;
     bool is_good = is_ordinary;
     if (__any_sync(ALL_LANES, is_live)) {
-        const uint32_t all_words = chunk.record.word_count;
+        const uint32_t all_words = chunk.word_count;
         // A lane looks at most three words ahead.
         const uint32_t count = last_word + 3 - first_word;
         const bool is_staged = count <= WORD_ROOM;
@@ -301,12 +329,12 @@ __device__ inline void decode_unit(const OwnChunk &chunk, uint32_t first, const 
         int16_t *codes = memory.codes + lane_id() / STRIPS * TILE_CODES + strip * STRIP_ROOM;
         bool has_good_strip;
         if (is_staged) {
-            has_good_strip = decode_strip([&](uint32_t i) { return staged[i]; }, table, position, bits, codes);
+            has_good_strip = decode_strip<4>([&](uint32_t i) { return staged[i]; }, table, position, bits, codes);
         } else {
             auto word = [&](uint32_t i) {
                 return first_word + i < all_words ? __ldg(chunk.words + first_word + i) : 0;
             };
-            has_good_strip = decode_strip(word, table, position, bits, codes);
+            has_good_strip = decode_strip<1>(word, table, position, bits, codes);
         }
         const uint32_t bad = __ballot_sync(ALL_LANES, is_live && !has_good_strip);
         is_good &= (bad >> lane_id() / STRIPS * STRIPS & 15) == 0;
@@ -327,12 +355,11 @@ __device__ inline void decode_unit(const OwnChunk &chunk, uint32_t first, const 
         lanes &= lanes - 1;
         const uint32_t tiles = lanes != 0 ? 2 : 1, other = lanes != 0 ? __ffs(lanes) - 1 : one;
         lanes &= lanes - 1;
-        const Target targets[2] = {target_of(one), target_of(other)};
-        const bool is_cubic = (chunk.record.scheme - 1 & 1) != 0;
-        interpolate(targets, tiles, lines, is_cubic, to.values, memory.values);
-        to.write_stored(memory.values, targets[0].out);
+        const Target target = target_of(one), second = target_of(other);
+        interpolate(target, second, tiles, lines, chunk.is_cubic, to.values, memory.values);
+        to.write_stored(memory.values, target.out);
         if (tiles > 1) {
-            to.write_stored(memory.values + TILE_VALUES, targets[1].out);
+            to.write_stored(memory.values + TILE_VALUES, second.out);
         }
         __syncwarp();
     }
@@ -345,7 +372,7 @@ __device__ inline void decode_unit(const OwnChunk &chunk, uint32_t first, const 
             const Element value = value_of(target.base, to.values);
             to.write_constant(LOGARITHM && is_negative ? -value : value, target.out);
         } else {
-            to.write_sums(target, chunk.record.predictors[meta_predictor(meta)], is_negative);
+            to.write_sums(target, chunk.predictors >> 8 * meta_predictor(meta) & 0xFF, is_negative);
         }
     }
     __syncwarp();
@@ -368,14 +395,20 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, 1)
         const uint32_t last = end - before < units ? uint32_t(end - before) : units;
         const ParsedChunk &record = parsed.chunks[number];
         const uint32_t first_place = number * parsed.tiles;
+        const uint32_t predictors =
+            record.predictors[0] | uint32_t(record.predictors[1]) << 8 | uint32_t(record.predictors[2]) << 16;
         const OwnChunk chunk{parsed,
-                             record,
                              parsed.places + first_place,
                              parsed.starts + uint64_t(number) * parsed.starts_stride,
                              reinterpret_cast<const uint32_t *>(input + record.words),
                              request.first_tile + first_place,
                              first_place,
-                             min_of(parsed.tiles, request.tiles - first_place)};
+                             min_of(parsed.tiles, request.tiles - first_place),
+                             record.word_count,
+                             record.verbatim,
+                             predictors,
+                             // The lowest flag of the scheme, whose code is one more.
+                             record.scheme % 2 == 0};
         if (!chunk_is_valid(parsed, number)) {
             continue;
         }
