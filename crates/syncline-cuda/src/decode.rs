@@ -45,7 +45,7 @@ declare_kernels! {
 /// Blocks for each multiprocessor that decode what the kernel of ordinary tiles has left over.
 const LISTED_BLOCKS: u32 = 8;
 /// Anchors that a tile has room for, as in `kernels/predict/plans.cuh`.
-const MAX_ANCHORS: u32 = 128;
+const MOST_ANCHORS: u32 = 128;
 
 /// The properties that the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,9 +85,7 @@ impl Format {
             (false, false) => 4,
             (false, true) => 8,
         };
-        // Values have a gap after each 32.
-        let values = (self.tile_elements + self.tile_elements / 32) * value_bytes;
-        (values + self.tile_elements * (4 + 1) + 4 * MAX_ANCHORS).next_multiple_of(8)
+        self.tile_elements * (value_bytes + 4 + 1) + 4 * MOST_ANCHORS
     }
 }
 

@@ -5,7 +5,7 @@ mod compress;
 mod decompress;
 mod info;
 
-pub use compress::{ChunkRecords, CompressOptions, Compressed};
+pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor, Sizing};
 pub use decompress::Decompressor;
 pub use info::StreamInfo;
 
@@ -17,6 +17,9 @@ use syncline_core::container::ALIGNMENT;
 pub use syncline_core::pipeline::compress_bound;
 
 use crate::error::{CudaError, Result};
+
+/// log2 of the group size with which batches of chunks are made. Chunks with an error bound have no groups.
+const GROUP_LOG2: u8 = 7;
 
 /// Checks that `input` has exactly the bytes of an array of this type and shape.
 pub(crate) fn check_array(input: &CudaView<'_, u8>, element_type: ElementType, shape: Shape) -> Result<()> {

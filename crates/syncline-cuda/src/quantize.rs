@@ -5,7 +5,7 @@ mod queued_bound;
 mod step;
 pub(crate) mod structs;
 
-pub use bound_scan::BoundScan;
+pub use bound_scan::{BoundScan, ScannedPart};
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS};
 pub(crate) use step::STEP_WORDS;
 

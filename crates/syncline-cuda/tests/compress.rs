@@ -2,28 +2,22 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
-
 use common::streams::{Field, Options};
 use common::{Random, Share, pick, unless_tiny};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::HEADER_LEN;
-use syncline_core::geometry::Geometry;
-use syncline_core::huffman::sample::Sample;
-use syncline_core::pipeline::CoderOptions;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_cuda::Device;
-use syncline_cuda::cudarc::driver::CudaStream;
-use syncline_cuda::device::Tracer;
-use syncline_cuda::error::{CudaError, Result};
+use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
-use syncline_cuda::pipeline::{CompressOptions, Compressor, compress_bound};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Sizing, compress_bound};
 
 const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
 
 fn options_of(options: &Options) -> CompressOptions {
-    let Options { bound, fill, group_log2, .. } = *options;
-    CompressOptions { bound, fill, group_log2 }
+    let Options { bound, fill, rewritable, tile_size } = *options;
+    CompressOptions { bound, fill, rewritable, tile_size }
 }
 
 /// Compares the device's stream with the CPU's, with several batch sizes, each into memory filled with a pattern.
@@ -40,9 +34,7 @@ fn check(device: &Device, field: &Field, options: &Options) {
     // A single chunk is a single batch.
     let several = Geometry::new(field.shape).chunks() > 1;
     for &(poison, batch_bytes) in if several { &batches[..] } else { unless_tiny(&batches[..], &batches[1..]) } {
-        let lossless = CoderOptions { rewritable: options.rewritable, ..CoderOptions::default() };
-        let mut compressor =
-            Compressor::new(device, &stream).unwrap().with_coder(lossless).with_batch_bytes(batch_bytes);
+        let mut compressor = Compressor::with_batch_bytes(device, &stream, Sizing::Measured, batch_bytes).unwrap();
         for _ in 0..pick(2, 1) {
             let mut output = stream.clone_htod(&vec![poison; room + 64]).unwrap();
             let mut view = output.slice_mut(..room);
@@ -101,24 +93,25 @@ fn every_rank_and_ragged_shapes_of_f64() {
 #[test]
 fn small_arrays_of_every_kind() {
     let Some(device) = common::device() else { return };
-    // In tiny runs, two of the six kinds for each array.
+    // In tiny runs, two or three of the seven kinds for each array.
     let (cube, plane, line) = unless_tiny(([20, 33, 30], [150, 90], [9001]), ([16, 17, 24], [80, 70], [6001]));
     for (number, (element, extents)) in
         [(ElementType::F32, &cube[..]), (ElementType::F64, &plane), (ElementType::F32, &line)].into_iter().enumerate()
     {
         let field = Field::smooth(element, extents, 0.01);
         let rough = Field::smooth(element, extents, 1.0);
+        let whole = rough.clone().with("tenths", |i| Some((100.0 * (i as f64 * 0.01).sin()).round() / 10.0));
         let holes = field
             .clone()
             .with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN))
             .with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0))
             .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
             .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
-        let small_groups = Options { group_log2: 6, ..Options::new(Bound::Psnr(70.0)) };
         let mut share = Share::all().if_tiny(3, number);
         for (field, options) in [
             (&field, Options::new(Bound::Rel(1e-3))),
-            (&field, small_groups),
+            (&field, Options::new(Bound::Psnr(70.0))),
+            (&whole, Options::new(Bound::Abs(1e-2))),
             (&rough, Options::new(Bound::Abs(1e-6))),
             (&holes, Options::new(Bound::Abs(1e-3))),
             (&rough, Options::new(Bound::Abs(1e-4))),
@@ -165,48 +158,26 @@ fn fill_values_within_the_range_and_rewritable_streams() {
     }
 }
 
-/// Streams of sizes at which samples become coarser, with codes that occur only in groups that are not counted.
+/// Chunks of sizes at which samples become coarser, with codes that occur only in tiles that are not counted.
 #[test]
-fn large_streams_are_counted_in_samples() {
+fn chunks_with_rare_codes_are_counted_in_samples() {
     let Some(device) = common::device() else { return };
-    let all = [
-        (ElementType::F32, 2048, 7),
-        (ElementType::F32, 2047, 7),
-        (ElementType::F64, 4096, 7),
-        (ElementType::F32, 4095, 7),
-        (ElementType::F32, 8192, 6),
-        (ElementType::F64, 8191, 6),
-    ];
-    for &(element, groups, group_log2) in &all[..pick(all.len(), 1)] {
-        let (sample, group) = (Sample::of(groups), 1_u64 << group_log2);
-        let unseen = |i: u64| !sample.has((i / group) as usize);
-        let smooth = Field::smooth(element, &[groups as u64 * group], 0.01);
-        let rare = smooth.clone().with("rare codes", |i| (i % 50_021 == 77 && unseen(i)).then_some(0.3));
-        let outliers = smooth.clone().with("rare outliers", |i| (i % 30_011 == 7 && unseen(i)).then_some(60.0));
-        let hidden = smooth.clone().with("nothing counted", |i| Some(2.5 + f64::from(unseen(i) && i % group == 9)));
-        for field in [&smooth, &rare, &outliers, &hidden] {
-            check(device, field, &Options { group_log2, ..Options::new(Bound::Abs(1e-3)) });
+    let all = [(ElementType::F32, 511), (ElementType::F32, 512), (ElementType::F64, 1024), (ElementType::F32, 2048)];
+    for &(element, tiles) in &all[..pick(all.len(), 2)] {
+        // One tile in several, and not always the same one.
+        let rare = |i: u64| (i / 1024).wrapping_mul(2_654_435_769) % 97 == 5;
+        let smooth = Field::smooth(element, &[tiles * 1024], 0.01);
+        let spikes = smooth.clone().with("rare codes", |i| (i % 50_021 == 77 && rare(i)).then_some(0.3));
+        let large = smooth.clone().with("rare large codes", |i| (i % 307 == 7 && rare(i)).then_some(60.0));
+        let masked = smooth.clone().with("rare NaN", |i| (i % 30 == 7 && rare(i)).then_some(f64::NAN));
+        let hidden = smooth.clone().with("hardly anything", |i| Some(2.5 + f64::from(rare(i) && i % 128 == 9)));
+        for field in [&smooth, &spikes, &large, &masked, &hidden] {
+            check(device, field, &Options::new(Bound::Abs(1e-3)));
         }
     }
 }
 
-/// The kernels that were launched.
-#[derive(Debug, Default)]
-struct Launches(Mutex<Vec<&'static str>>);
-
-impl Tracer for Launches {
-    fn before(&self, _: &'static str, _: &Arc<CudaStream>) -> Result<()> {
-        Ok(())
-    }
-
-    fn after(&self, kernel: &'static str, _: &Arc<CudaStream>) -> Result<()> {
-        self.0.lock().unwrap().push(kernel);
-        Ok(())
-    }
-}
-
-/// A compressor starts to quantize before the host knows the bound if the previous array was similar. Its assumptions
-/// are right for some of these arrays and wrong for others.
+/// One compressor takes arrays of the same shape that differ in everything else.
 fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
@@ -216,28 +187,25 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let minus = smooth.clone().with("some -0.0", |i| (i % 2003 == 7).then_some(-0.0));
     let many = smooth.clone().with("many -0.0", |i| (i % 11 == 7).then_some(-0.0));
     let holes = smooth.clone().with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN));
-    // An array that is quantized again must consider these values, too.
     let both = minus.clone().with("NaN in one place", |i| (i > 3000 && i < 5000).then_some(f64::NAN));
     let fill = smooth.clone().with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0));
     let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
     let constant = smooth.clone().with("constant", |_| Some(2.5));
+    let whole = smooth.clone().with("quarters", |i| Some((100.0 * (i as f64 * 0.01).sin()).round() / 4.0));
     let shape = smooth.shape;
     let room = compress_bound(element, shape) as usize;
     for (first, bound) in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)].into_iter().enumerate() {
         if !share.takes() {
             continue;
         }
-        let launches = Arc::new(Launches::default());
-        let traced = device.clone().with_tracer(launches.clone());
-        let mut compressor = Compressor::new(&traced, &stream).unwrap();
+        let mut compressor = Compressor::new(device, &stream, Sizing::Measured).unwrap();
         let fields = [&smooth, &below, &holes, &smooth, &minus, &large, &many, &smooth, &fill, &smooth, &infinite];
-        let fields = fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]);
+        let fields = fields.into_iter().chain([&constant, &smooth, &whole, &both, &smooth]);
         for (number, field) in fields.enumerate().skip(unless_tiny(0, first)).step_by(unless_tiny(1, 3)) {
             let what = format!("{number}: {}, {bound:?}", field.name);
             let options = Options::new(bound);
             let input = stream.clone_htod(&field.bytes).unwrap();
             let mut output = stream.clone_htod(&vec![0x5A_u8; room]).unwrap();
-            launches.0.lock().unwrap().clear();
             let made =
                 compressor.compress(&input.as_view(), element, shape, &options_of(&options), &mut output.as_view_mut());
             let made = match made {
@@ -247,10 +215,6 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
             let expected = field.stream(&options);
             let found = stream.clone_dtoh(&output).unwrap();
             assert!(found[..made.bytes as usize] == expected, "{what}");
-            let launched = launches.0.lock().unwrap();
-            let quantized = launched.iter().filter(|kernel| kernel.starts_with("quantize_codes_")).count();
-            // If no value is masked, the device's bound equals that of the host.
-            assert!(quantized == 1 || !made.header.patterns.is_empty(), "{what}: quantized {quantized} times");
         }
     }
 }
@@ -273,7 +237,7 @@ fn lines_one_after_another() {
 }
 
 #[test]
-fn every_bound_and_group() {
+fn every_bound_and_tile_size() {
     let Some(device) = common::device() else { return };
     let mut share = Share::one_in(5);
     for element in ELEMENTS {
@@ -287,9 +251,37 @@ fn every_bound_and_group() {
             Bound::PwRel(1e-2),
             Bound::PwRel(1e-4),
         ] {
-            for group_log2 in [6, 7] {
-                if (group_log2 == 7 || bound == Bound::Rel(1e-2)) && share.takes() {
-                    check(device, &field, &Options { group_log2, ..Options::new(bound) });
+            for tile_size in TileSize::ALL {
+                if share.takes() {
+                    check(device, &field, &Options::new(bound).with_tiles(tile_size));
+                }
+            }
+        }
+    }
+}
+
+/// Large tiles of every number of axes, clipped ones among them, with everything that tiles can have.
+#[test]
+fn large_tiles_of_every_kind() {
+    let Some(device) = common::device() else { return };
+    let mut share = Share::all().if_tiny(5, 0);
+    for element in ELEMENTS {
+        for extents in unless_tiny([&[33, 40, 70][..], &[150, 230], &[20_001]], [&[17, 20, 33], &[66, 90], &[6001]]) {
+            let field = Field::smooth(element, extents, 0.001);
+            let holes = field
+                .clone()
+                .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
+                .with("spikes", |i| (i % 1009 == 5).then_some(60.0));
+            let rewritable = Options { rewritable: true, ..Options::new(Bound::Abs(1e-3)) };
+            for (field, options) in [
+                (&field, Options::new(Bound::Rel(1e-3))),
+                (&holes, Options::new(Bound::Abs(1e-2))),
+                (&holes, Options::new(Bound::PwRel(1e-2))),
+                (&field, rewritable),
+                (&field, Options::new(Bound::Psnr(70.0))),
+            ] {
+                if share.takes() {
+                    check(device, field, &options.with_tiles(TileSize::Large));
                 }
             }
         }
@@ -297,7 +289,7 @@ fn every_bound_and_group() {
 }
 
 #[test]
-fn raw_wide_and_sparse() {
+fn raw_chunks_and_lists() {
     let Some(device) = common::device() else { return };
     let mut share = Share::all().if_tiny(5, 0);
     for element in ELEMENTS {
@@ -309,12 +301,13 @@ fn raw_wide_and_sparse() {
             .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
             .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
         let plain = |bound| Options::new(Bound::Abs(bound));
+        let infinite = noisy.clone().with("infinite", |i| (i < smooth_from && i % 8 > 0).then_some(f64::INFINITY));
         for (field, options) in [
+            (&infinite, Options { fill: Fill::None, ..plain(1e-3) }),
             (&noisy, plain(5e-7)),
             (&noisy, plain(1e-6)),
             (&noisy, plain(1e-5)),
             (&noisy, plain(1e-4)),
-            (&noisy, Options { group_log2: 6, ..plain(1e-5) }),
             (&spikes, plain(1e-3)),
         ] {
             if share.takes() {
@@ -379,7 +372,7 @@ fn any_bits() {
 fn empty_arrays_are_lossless() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
-    let mut compressor = Compressor::new(device, &stream).unwrap();
+    let mut compressor = Compressor::new(device, &stream, Sizing::Measured).unwrap();
     let input = stream.alloc_zeros::<u8>(16).unwrap();
     let mut output = stream.alloc_zeros::<u8>(4096).unwrap();
     let lossless = |bound,
@@ -408,7 +401,7 @@ fn empty_arrays_are_lossless() {
 fn wrong_arguments_are_refused() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
-    let mut compressor = Compressor::new(device, &stream).unwrap();
+    let mut compressor = Compressor::new(device, &stream, Sizing::Measured).unwrap();
     let field = Field::smooth(ElementType::F32, &[100, 100], 0.1);
     let options = CompressOptions::new(Bound::Abs(1e-2));
     let input = stream.clone_htod(&field.bytes).unwrap();
@@ -439,21 +432,40 @@ fn ranges_of_chunks_give_the_same_records() {
     let header = field.header(&options, &field.resolve(&options));
     let geometry = Geometry::new(field.shape);
     let expected = field.stream(&options);
-    let mut compressor = Compressor::new(device, &stream).unwrap();
+    let mut compressor = Compressor::new(device, &stream, Sizing::Measured).unwrap();
     let mut at = HEADER_LEN;
     for chunks in [0..1, 1..3, 3..3, 3..geometry.chunks()] {
-        let batch = ChunkBatch::new(&geometry, header.group_log2, chunks.clone()).unwrap();
+        let batch = ChunkBatch::new(&geometry, 7, chunks.clone()).unwrap();
         let span = element_span(&geometry, &batch);
         let bytes = &field.bytes[span.start as usize * 4..span.end as usize * 4];
         let slab = stream.clone_htod(&[bytes, &[0]].concat()).unwrap();
         let slab = Slab { bytes: slab.slice(..bytes.len()), first_element: span.start };
         let mut output = stream.alloc_zeros::<u8>(bytes.len() + 4096).unwrap();
-        let records =
-            compressor.compress_chunks(&header, &geometry, chunks.clone(), &slab, &mut output.as_view_mut()).unwrap();
+        let records = compressor
+            .compress_chunks(&header, &geometry, (chunks.clone(), false), &slab, &mut output.as_view_mut())
+            .unwrap();
         assert_eq!(records.lengths.len() as u64, chunks.end - chunks.start);
         let length: u32 = records.lengths.iter().sum();
         let found = stream.clone_dtoh(&output).unwrap();
         assert!(found[..length as usize] == expected[at..at + length as usize], "chunks {chunks:?}");
         at += length as usize;
+    }
+}
+
+/// Tiles without valid elements repeat the base of the tile before, and interpolation in others depends on none of them.
+#[test]
+fn tiles_without_valid_elements() {
+    let Some(device) = common::device() else { return };
+    let extents = unless_tiny(&[40_u64, 64, 64][..], &[24, 16, 20]);
+    for element in ELEMENTS {
+        let rows = extents[1] * extents[2];
+        let masked = |i: u64| (i / rows / 8 % 2 == 1 || i % extents[2] < 8).then_some(-9999.0);
+        let field = Field::smooth(element, extents, 1e-4).with("whole tiles", masked);
+        let both = field.clone().with("infinite", |i| (i / rows < 8).then_some(f64::INFINITY));
+        let with_fill = |bound| Options { fill: Fill::Value(-9999.0), ..Options::new(bound) };
+        for field in [&field, &both] {
+            check(device, field, &with_fill(Bound::Abs(1e-3)));
+            check(device, field, &with_fill(Bound::PwRel(1e-3)));
+        }
     }
 }

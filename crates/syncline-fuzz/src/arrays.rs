@@ -55,11 +55,6 @@ const BOUNDS: [Bound; 9] = [
     Bound::Lossless,
 ];
 
-/// Coders of the codes of lossy streams.
-const LOSSY_CODERS: [Coder; 3] = [Coder::Auto, Coder::Huffman, Coder::LzssHuffman];
-/// Coders of lossless streams.
-const LOSSLESS_CODERS: [Coder; 4] = [Coder::Auto, Coder::Huffman, Coder::Lzss, Coder::LzssHuffman];
-
 /// Values that encoders treat specially.
 const SPECIAL: [f64; 8] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1e-310, 3e38, -9999.0];
 
@@ -70,23 +65,17 @@ impl Case {
         let shape = take_shape(input);
         let is_lossy = matches!(element_type, ElementType::F32 | ElementType::F64);
         let bound = if is_lossy { input.choose(&BOUNDS) } else { Bound::Lossless };
-        let is_lossless = bound == Bound::Lossless;
         let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::None]);
         let effort = input.choose(&Effort::ALL);
-        let coder = if is_lossless { input.choose(&LOSSLESS_CODERS) } else { input.choose(&LOSSY_CODERS) };
-        // Large tiles have one effort and coder less.
-        let tile = match input.byte() % 4 {
-            0 if effort != Effort::Fast && coder == Coder::Huffman => Some(TileSize::Large),
-            1 if effort != Effort::Fast => None,
-            _ => Some(TileSize::Small),
-        };
+        let coder = input.choose(&Coder::ALL);
+        let tile = input.choose(&[None, Some(TileSize::Small), Some(TileSize::Large)]);
         let fill = input.choose(&[Fill::Auto, Fill::None]);
-        let advanced = Advanced::default()
+        let advanced = tile.map_or_else(Advanced::default, |tile| Advanced::default().with_tile(tile));
+        let advanced = advanced
             .with_coder(coder)
             .with_index(index)
             .with_level(1 + input.byte() % 9)
-            .with_symbol(input.choose(&[None, Some(SymbolWidth::One), Some(SymbolWidth::Four)]))
-            .with_tile(tile);
+            .with_symbol(input.choose(&[None, Some(SymbolWidth::One), Some(SymbolWidth::Four)]));
         let options = CompressOptions::new(bound)
             .with_threads(1)
             .with_fill(fill)

@@ -81,10 +81,9 @@ fn compress_in_chunks(case: &Case, chunk_tiles: u32) -> Result<Vec<u8>> {
     let geometry = header.geometry()?;
     let (effort, advanced) = (case.options.effort(), case.options.advanced());
     let options = CoderOptions {
-        coder: advanced.coder.unwrap_or(effort.coder(case.bound)),
+        coder: advanced.coder.unwrap_or(effort.coder()),
         symbol: advanced.symbol,
-        level: advanced.level.unwrap_or(effort.level(case.bound)),
-        effort,
+        level: advanced.level.unwrap_or(effort.level()),
         rewritable: case.options.rewritable(),
     };
     let mut stream = header.to_bytes().to_vec();

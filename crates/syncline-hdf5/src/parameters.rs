@@ -208,7 +208,7 @@ pub fn effort_word(effort: Option<Effort>) -> u32 {
 
 /// Number 8: advanced options as hexadecimal digits, each 0 for the default. The first, the least significant one, is
 /// the coder (1 auto, 2 Huffman, 3 LZSS, 4 LZSS and Huffman). The others are the level of LZSS, the bytes of its
-/// symbols, the tiles (1 large, 2 auto), and the index (1 none).
+/// symbols, the tiles (1 small, 2 large), and the index (1 none).
 #[derive(Clone, Copy)]
 struct Digits(u32);
 
@@ -221,9 +221,9 @@ impl Digits {
         let coder = CODERS.iter().position(|&coder| Some(coder) == advanced.coder).map_or(0, |place| place + 1);
         let symbol = advanced.symbol.map_or(0, SymbolWidth::bytes);
         let tile = match advanced.tile {
-            Some(TileSize::Small) => 0,
-            Some(TileSize::Large) => 1,
-            None => 2,
+            None => 0,
+            Some(TileSize::Small) => 1,
+            Some(TileSize::Large) => 2,
         };
         let level = u32::from(advanced.level.unwrap_or(0));
         let index = u32::from(advanced.index == IndexKind::None);
@@ -249,9 +249,9 @@ impl Digits {
             bytes => Some(SymbolWidth::from_bytes(bytes as usize).ok_or_else(unknown)?),
         };
         advanced.tile = match digits[3] {
-            0 => Some(TileSize::Small),
-            1 => Some(TileSize::Large),
-            2 => None,
+            0 => None,
+            1 => Some(TileSize::Small),
+            2 => Some(TileSize::Large),
             _ => return Err(unknown()),
         };
         advanced.index = match digits[4] {
@@ -291,11 +291,11 @@ mod tests {
 
     #[test]
     fn advanced_options_come_back_from_their_number() {
-        for text in ["", "coder=lzss+huffman,level=9", "index=none,tile=large", "coder=auto,symbol=8,tile=auto"] {
+        for text in ["", "coder=lzss+huffman,level=9", "index=none,tile=large", "coder=auto,symbol=8,tile=small"] {
             let advanced: Advanced = text.parse().unwrap();
             assert_eq!(Digits::of(advanced).advanced().unwrap(), advanced, "{text}");
         }
-        assert_eq!(Digits::of("coder=huffman,level=3,symbol=4,tile=large,index=none".parse().unwrap()).0, 0x11432);
+        assert_eq!(Digits::of("coder=huffman,level=3,symbol=4,tile=large,index=none".parse().unwrap()).0, 0x12432);
         for unknown in [5, 10 << 4, 3 << 8, 3 << 12, 2 << 16, 1 << 20] {
             assert!(Digits(unknown).advanced().is_err(), "{unknown:#x}");
         }

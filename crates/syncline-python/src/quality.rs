@@ -20,8 +20,6 @@ pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bou
     fields.set_item("version", report.version)?;
     fields.set_item("pipeline", report.pipeline.to_string())?;
     fields.set_item("index", report.index.to_string())?;
-    fields.set_item("lzss_codes", report.lzss_codes)?;
-    fields.set_item("token_codes", report.token_codes)?;
     fields.set_item("tile_size", report.tile_size.name())?;
     let totals = &report.totals;
     for (name, count) in [
@@ -31,7 +29,7 @@ pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bou
         ("tiles", totals.tiles),
         ("constant_tiles", totals.constant_tiles),
         ("masked_tiles", totals.masked_tiles),
-        ("outliers", totals.outliers),
+        ("interpolated_tiles", totals.interpolated_tiles),
         ("verbatim", totals.verbatim),
         ("codeword_bytes", totals.codeword_bytes),
         ("codebook_bytes", totals.codebook_bytes),

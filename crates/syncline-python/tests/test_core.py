@@ -185,7 +185,6 @@ def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
     for effort in (None, "fast", "balanced", "best"):
         stream = syncline.compress(array, effort=effort, **bound)
         assert syncline.verify(array, stream).holds
-        assert syncline.inspect(stream)["token_codes"] == (effort != "fast")
         region = np.s_[3:20, ::-7, 5]
         np.testing.assert_array_equal(
             syncline.decompress(stream, region=region), syncline.decompress(stream)[region]
@@ -199,20 +198,19 @@ def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
                     writer.append(part)
             written = (tmp_path / "parts.syn").read_bytes()
             assert syncline.verify(array, written).holds
-            assert syncline.inspect(written)["token_codes"] == syncline.inspect(stream)["token_codes"]
         sizes.append(len(stream))
-    assert sizes[1] > sizes[2] == sizes[0] >= sizes[3], sizes
+    assert sizes[1] >= sizes[2] == sizes[0] >= sizes[3], sizes
 
 
 def test_large_tiles(tmp_path):
     z, y, x = np.ogrid[:40, :50, :60]
     array = (np.sin(z / 19) + np.sin(y / 18) * np.cos(x / 17)).astype("f4")
     sizes = []
-    for tile in (None, "small", "large", "auto"):
+    for tile in (None, "small", "large"):
         advanced = {"tile": tile} if tile else {}
         stream = syncline.compress(array, abs=1e-3, advanced=advanced)
         assert syncline.verify(array, stream).holds
-        assert syncline.inspect(stream)["tile_size"] == ("large" if tile in ("large", "auto") else "small")
+        assert syncline.inspect(stream)["tile_size"] == (tile or "small")
         region = np.s_[3:20, ::-7, 5]
         np.testing.assert_array_equal(
             syncline.decompress(stream, region=region), syncline.decompress(stream)[region]
@@ -221,7 +219,7 @@ def test_large_tiles(tmp_path):
         syncline.save(tmp_path / "saved.syn", array, abs=1e-3, advanced=advanced)
         assert (tmp_path / "saved.syn").read_bytes() == stream
         sizes.append(len(stream))
-    assert sizes[0] == sizes[1] > sizes[2] == sizes[3], sizes
+    assert sizes[0] == sizes[1] > sizes[2], sizes
 
 
 def test_wrong_options():
@@ -231,7 +229,7 @@ def test_wrong_options():
         {"advanced": {"size": 4}},
         {"effort": "slow"},
         {"advanced": {"tile": "huge"}},
-        {"abs": 1, "advanced": {"tile": "large"}, "effort": "fast"},
+        {"abs": 1, "advanced": {"tile": "auto"}},
         {"advanced": {"index": "all"}},
         {"device": "tpu"},
         {"fill": "nan"},

@@ -51,7 +51,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     }
     // Invalid options are reported before GPUs are opened, whose absence is another error.
     options.validate(element_type)?;
-    let geometry = Geometry::new(shape);
+    let geometry = Geometry::with_tiles(shape, options.tile().unwrap_or_default());
     let tasks = geometry.chunks().max(shape.len().div_ceil(SCAN_PART));
     let pool = Pool::new(threads_for(tasks, options.threads()), tasks)?;
     let array = ArraySource::new(source, offset, element_type);
@@ -83,8 +83,16 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     };
     let tile_size = tile_size(&array, &resolved)?;
     let header = header_for(element_type, shape, options, tile_size, &resolved);
+    let geometry = header.geometry()?;
+    if let (Some((compression, names)), Some(gpus)) = (gpu.take(), &gpus) {
+        match compression.with_geometry(gpus, &geometry, options) {
+            Ok(compression) => gpu = Some((compression, names)),
+            Err(Error::Gpu { message, .. }) if options.backend() == Backend::Auto => choice.reason = message,
+            Err(error) => return Err(error),
+        }
+    }
     let mut job = Job {
-        geometry: header.geometry()?,
+        geometry,
         header,
         array,
         options,

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use syncline::{
-    Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, Element, Fill, TileSize, Writer,
-    compress, decompress,
+    Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, Element, Fill, TileSize, Writer, compress,
+    decompress,
 };
 
 fn round_trip<T: Element>(values: &[T], extents: &[u64], options: &CompressOptions) -> Vec<T> {

@@ -37,14 +37,9 @@ pub fn efforts(efforts: &[Effort]) -> Vec<Variant> {
 
 /// Returns the variants whose sizes are compared: each effort, and options that make streams smaller.
 pub fn ratio_variants() -> Vec<Variant> {
-    let (plain, sampled) = (Advanced::default(), Advanced::default().with_tile(None));
+    let large = Advanced::default().with_tile(TileSize::Large);
     let mut variants = efforts(&[Effort::Balanced, Effort::Fast, Effort::Best]);
-    variants.extend([
-        advanced("balanced, large tiles", Effort::Balanced, plain.with_tile(Some(TileSize::Large))),
-        advanced("fast, coder auto", Effort::Fast, plain.with_coder(Coder::Auto)),
-        advanced("best, tiles by sample", Effort::Best, sampled),
-        advanced("best, tiles by sample, no index", Effort::Best, sampled.with_index(IndexKind::None)),
-    ]);
+    variants.push(advanced("balanced, large tiles", Effort::Balanced, large));
     variants
 }
 

@@ -1,6 +1,7 @@
 //! `syncline inspect`.
 
 use syncline::{Bound, DecompressOptions, Error, Loss, Pipeline, Report, Salvage, StreamFile};
+use syncline_core::predict::interpolate::Scheme;
 
 use crate::args::InspectArgs;
 use crate::chart;
@@ -96,7 +97,6 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
                 percent(report.totals.masked_tiles, report.totals.tiles)
             ),
         ),
-        ("outliers", format!("{} ({})", grouped(report.totals.outliers), percent(report.totals.outliers, elements))),
         (
             "verbatim values",
             format!("{} ({})", grouped(report.totals.verbatim), percent(report.totals.verbatim, elements)),
@@ -104,15 +104,14 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         (
             "groups",
             format!(
-                "{} of {} symbols, {} without codewords",
+                "{}, {} without codewords",
                 grouped(report.totals.groups),
-                report.group_size,
                 percent(report.totals.free_groups, report.totals.groups)
             ),
         ),
     ]);
-    if report.token_codes {
-        rows.extend(token_rows(report));
+    if report.pipeline != Pipeline::Lossless {
+        rows.push(("chunks by scheme", schemes(report)));
     }
     rows.extend([
         ("codewords", format!("{}, {}", bytes(report.totals.codeword_bytes), share(report.totals.codeword_bytes))),
@@ -126,19 +125,22 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Returns what chunks with token codebooks have chosen.
-fn token_rows(report: &Report) -> [(&'static str, String); 2] {
+/// Returns how the tiles of quantized chunks are predicted.
+fn schemes(report: &Report) -> String {
     let totals = &report.totals;
-    let named = |names: &[&str], counts: &[u64]| {
-        let parts = names.iter().zip(counts).filter(|&(_, &count)| count > 0);
-        parts.map(|(name, count)| format!("{} {name}", grouped(*count))).collect::<Vec<_>>().join(", ")
-    };
-    let schemes = named(&["Lorenzo", "linear", "cubic", "cubic in planes"], &totals.schemes);
-    let tiles = percent(totals.interpolated_tiles, totals.tiles);
-    [
-        ("chunks by scheme", format!("{schemes}; {tiles} of the tiles are interpolated")),
-        ("token codebooks", named(&["of values", "of runs", "of more values"], &totals.codebook_modes)),
-    ]
+    let names = totals.schemes.iter().zip(0..).filter(|&(&count, _)| count > 0).map(|(&count, code)| {
+        let name = match Scheme::from_code(code, 3) {
+            None => "Lorenzo".to_owned(),
+            Some(Scheme { is_cubic, x_first, in_planes }) => {
+                let degree = if is_cubic { "cubic" } else { "linear" };
+                let order = if x_first { ", x first" } else { "" };
+                format!("{degree}{order}{}", if in_planes { ", in planes" } else { "" })
+            }
+        };
+        format!("{} {name}", grouped(count))
+    });
+    let names = names.collect::<Vec<_>>().join("; ");
+    format!("{names}; {} of the tiles are interpolated", percent(totals.interpolated_tiles, totals.tiles))
 }
 
 /// Returns a length with its unit, and to the byte.
@@ -147,17 +149,6 @@ fn compressed(length: u64) -> String {
         ..1024 => bytes(length),
         _ => format!("{} ({} bytes)", bytes(length), grouped(length)),
     }
-}
-
-/// Returns the kind of the stream, with the coder of the codes if it is not Huffman coding alone.
-fn pipeline(report: &Report) -> String {
-    let codes = match (report.token_codes, report.lzss_codes) {
-        (true, true) => ", token codebooks, or LZSS where that is shorter",
-        (true, false) => ", token codebooks",
-        (false, true) => ", codes by LZSS and Huffman where that is shorter",
-        (false, false) => "",
-    };
-    format!("{}{codes}", report.pipeline)
 }
 
 fn held(report: &Report) -> String {

@@ -52,21 +52,12 @@ fn inspect_describes() {
 }
 
 #[test]
-fn lzss_codes_are_shown() {
+fn coders_and_schemes_are_shown() {
     let w = workshop();
-    let line = "compress geoid_361x720.f32 --shape 361x720 --rel 0.05 --effort fast --quiet --force -o";
-    w.ok(&format!("{line} huffman.syn"));
-    for coder in ["auto", "lzss+huffman"] {
-        w.ok(&format!("{line} h.syn --advanced coder={coder}"));
-        assert!(w.read("h.syn").len() < w.read("huffman.syn").len());
-        let report = json(&w.ok("inspect h.syn --json"));
-        assert_eq!((&report["lzss_codes"], &report["lzss_chunks"]), (&Value::Bool(true), &report["chunks"]));
-        let text = String::from_utf8(w.ok("inspect h.syn")).unwrap();
-        assert!(text.contains("quantized, codes by LZSS and Huffman") && text.contains("1 LZSS"), "{text}");
-        w.ok("verify geoid_361x720.f32 h.syn");
-    }
-    assert_eq!(json(&w.ok("inspect huffman.syn --json"))["lzss_codes"], false);
-    w.fails(&format!("{line} h.syn --advanced coder=lzss"), 2, "use huffman, lzss+huffman, or auto");
+    let report = json(&w.ok("inspect g.syn --json"));
+    assert!(report["interpolated_tiles"].as_u64().unwrap() > 0);
+    let text = String::from_utf8(w.ok("inspect g.syn")).unwrap();
+    assert!(text.contains("chunks by scheme") && text.contains("of the tiles are interpolated"), "{text}");
     let info = json(&w.ok("info --json"));
     assert_eq!(info["coders"], serde_json::json!(["auto", "huffman", "lzss", "lzss+huffman"]));
     assert!(String::from_utf8(w.ok("info")).unwrap().contains("auto, huffman, lzss, lzss+huffman"));

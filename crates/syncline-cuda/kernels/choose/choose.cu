@@ -147,6 +147,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
     const Sample sample = Sample::choosing(batch.chunk_first(chunk + 1) - first);
+    const bool interpolates = !quantizer->is_lattice;
     costs += uint64_t(chunk) * ROWS * MOST_SAMPLED;
     const uint32_t unit = blockIdx.x * TILES_OF_BLOCK + tile_of_block(), lot = unit / (1 + candidates),
                    candidate = unit - lot * (1 + candidates), number = sample.tile(lot);
@@ -164,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
             }
         }
 #if !LOGARITHM
-        if (candidate > 0) {
+        if (candidate > 0 && interpolates) {
             uint32_t cost = ~0u, verbatim;
             if ((work.quantized.meta & META_EMPTY) == 0) {
                 const uint32_t scheme = codes >> 4 * (candidate - 1) & 15;
@@ -196,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __syncthreads();
     list_predictors(costs, tiles, decision);
-    choose_scheme(costs + strips::PREDICTORS * MOST_SAMPLED, tiles, candidates, codes, decision);
+    choose_scheme(costs + strips::PREDICTORS * MOST_SAMPLED, tiles, interpolates ? candidates : 0, codes, decision);
     find_thresholds(tiles, decision);
     if (threadIdx.x == 0) {
         choices[chunk] = decision.choice;

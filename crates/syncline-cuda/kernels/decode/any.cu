@@ -19,10 +19,10 @@ constexpr uint32_t MASKED = 1, NEGATIVE = 2;
 // Shared memory of a warp. Codes are as in their strips, then integers in raster order.
 struct TileMemory {
 #if !LOGARITHM
-    Element values[padded(TILE_ELEMENTS)];
+    Element values[TILE_ELEMENTS];
 #endif
     int32_t codes[TILE_ELEMENTS];
-    int32_t lattice[MAX_ANCHORS];
+    int32_t lattice[MOST_ANCHORS];
     uint8_t flags[TILE_ELEMENTS];
 };
 
@@ -111,18 +111,19 @@ __device__ inline void interpolate(const OwnTile &tile, const Plans &plans, cons
     integrate(memory.lattice, Extents{{plan.lattice[0], plan.lattice[1], plan.lattice[2]}}, ALL_AXES);
     for (uint32_t i = lane_id(); i < plan.anchors; i += WARP) {
         const uint32_t integer = uint32_t(memory.lattice[i]) + uint32_t(tile.place.base);
-        memory.values[padded(anchors[i])] = value_of(int32_t(integer), values);
+        memory.values[anchors[i]] = value_of(int32_t(integer), values);
     }
     __syncwarp();
     for (uint32_t number = 0; number < plan.passes; ++number) {
         const PlanPass pass = plans.passes[plan.first_pass + number];
         const uint16_t *lines = plans.places + pass.first_line, *codes = plans.places + pass.first_code;
-        const PlanStep *steps = reinterpret_cast<const PlanStep *>(plans.steps) + pass.first_step;
+        const PlanStep<Element> *steps = steps_of<Element>(plans, pass);
         for (uint32_t i = lane_id(); i < pass.lines * pass.points; i += WARP) {
             const uint32_t line = i / pass.points, start = lines[line];
-            const PlanStep &step = steps[i - line * pass.points];
-            const Element prediction = predict<Element>(step, plan.is_cubic, memory.values, start);
-            memory.values[padded(start + step.place)] = corrected(prediction, memory.codes[codes[i]], values);
+            const PlanStep<Element> &step = steps[i - line * pass.points];
+            const Element prediction =
+                predicted(step, plan.is_cubic != 0, start, [&](uint32_t place) { return memory.values[place]; });
+            memory.values[start + step.place] = corrected(prediction, memory.codes[codes[i]], values);
         }
         __syncwarp();
     }
@@ -224,7 +225,7 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
         Element value;
 #if !LOGARITHM
         if (is_interpolated) {
-            value = memory.values[padded(i)];
+            value = memory.values[i];
         } else
 #endif
         {

@@ -61,7 +61,8 @@ __device__ inline void interpolate(const Target &target, const uint32_t *table, 
         const Pass pass = all_passes[number];
         const uint32_t count = pass.lines * pass.points;
         for (uint32_t i = lane_id(); i < count; i += WARP) {
-            const uint32_t line = __umulhi(2 * i, pass.by_points), point = i - line * pass.points, left = pass.points - 1 - point;
+            const uint32_t line = __umulhi(2 * i, pass.by_points), point = i - line * pass.points,
+                           left = pass.points - 1 - point;
             const uint32_t place = lines[pass.first_line + line] + pass.offset + point * pass.spacing;
             const PointClass &own = classes[pass.first_class + (left < 2 ? 3 - left : point == 0 ? 0 : 1)];
             auto value = [&](uint32_t neighbor) { return memory[stored(place + own.neighbors[neighbor])]; };
@@ -150,7 +151,8 @@ struct Writer : Place {
     __device__ inline void write_sums(const Target &target, uint32_t predictor, bool is_negative) const {
         const bool is_second = predictor == format::SECOND_ORDER;
         // Differences along an axis that tiles do not extend along are none, and leave all others to the edges.
-        const bool y = AXES == 2 && (is_second || (predictor & 2) != 0), x = predictor != 0 && (!y || (predictor & 1) != 0 || is_second);
+        const bool y = AXES == 2 && (is_second || (predictor & 2) != 0),
+                   x = predictor != 0 && (!y || (predictor & 1) != 0 || is_second);
         uint32_t before[COLUMNS] = {}, above[COLUMNS] = {}, first_column = 0, carry = 0, second_carry = 0;
 #pragma unroll 2
         for (uint32_t row = 0; row < HEIGHT; ++row) {

@@ -23,7 +23,7 @@ struct __align__(16) TileMemory {
         StripScratch strips;
     };
     TileBitmaps bitmaps;
-    int32_t lattice[MAX_ANCHORS];
+    int32_t lattice[MOST_ANCHORS];
     TileSums sums;
     uint32_t first_word; // for the caller
 
@@ -70,6 +70,7 @@ struct TileWork {
 struct CodedTile {
     uint32_t cost;
     uint32_t predictor; // place in the list, or INTERPOLATED
+    uint32_t lorenzo;   // the predictor, if the tile is not interpolated
     uint32_t verbatim;  // number of verbatim values
     bool is_constant;   // whether all codes are 0 and the tile is not interpolated
 
@@ -101,19 +102,18 @@ __device__ inline void write_residuals(TileWork &work, uint32_t predictor) {
     }
 }
 
-// Codes a tile that is quantized. All threads of the tile call this.
-__device__ inline CodedTile code_tile(TileWork &work, const ChunkChoice &choice, const Plans &plans,
-                                      const Geometry &geometry) {
-    TileMemory &memory = work.memory;
-    const uint32_t elements = work.tile.elements();
-    CodedTile coded = {~0u, 0, work.quantized.verbatim, false};
-    uint32_t predictor = 0;
+// Predicts a tile that is quantized. If it is interpolated, its codes are written, and the values that decoders
+// reconstruct; else `write_codes` writes them. All threads of the tile call this.
+__device__ inline CodedTile predict_tile(TileWork &work, const ChunkChoice &choice, const Plans &plans,
+                                         const Geometry &geometry) {
+    CodedTile coded = {~0u, 0, 0, work.quantized.verbatim, false};
     for (uint32_t place = 0; place < choice.listed; ++place) {
-        const uint32_t cost = lorenzo_cost(work.tile, memory.v, choice.predictors[place], memory.sums);
+        const uint32_t predictor = choice.predictors[place],
+                       cost = lorenzo_cost(work.tile, work.memory.v, predictor, work.memory.sums);
         if (place == 0 || cost < coded.cost) {
             coded.cost = cost;
             coded.predictor = place;
-            predictor = choice.predictors[place];
+            coded.lorenzo = predictor;
         }
     }
     // Only codes that are all 0 cost nothing.
@@ -124,19 +124,25 @@ __device__ inline CodedTile code_tile(TileWork &work, const ChunkChoice &choice,
         uint32_t verbatim;
         const uint32_t cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, choice.scheme), verbatim);
         if (cost < coded.cost) {
-            coded = {cost, strips::INTERPOLATED, verbatim, false};
+            coded = {cost, strips::INTERPOLATED, 0, verbatim, false};
         } else if (!SEPARATE_CODES) {
             tile_sync();
             work.quantize();
         }
     }
 #endif
+    return coded;
+}
+
+// Writes the codes of a tile that is not interpolated, over its integers unless codes are separate, and the zeros
+// behind the codes of any tile. All threads of the tile call this.
+__device__ inline void write_codes(TileWork &work, const CodedTile &coded) {
     if (!coded.is_interpolated() && !coded.is_constant) {
-        write_residuals(work, predictor);
+        write_residuals(work, coded.lorenzo);
     }
+    const uint32_t elements = work.tile.elements();
     for (uint32_t i = elements + tile_thread(); i < ceil_div(elements, STRIP_LEN) * STRIP_LEN; i += TILE_THREADS) {
-        memory.codes()[i] = 0;
+        work.memory.codes()[i] = 0;
     }
     tile_sync();
-    return coded;
 }

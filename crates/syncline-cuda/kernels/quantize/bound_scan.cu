@@ -209,19 +209,27 @@ __device__ inline bool is_single(const uint4 *batch, Ordered extreme, uint32_t e
     return count == 1;
 }
 
+// Returns the number of an element of the list: `Scan::value_element` of the core, counted from the first element here.
+__device__ inline uint64_t listed_element(const ListedElements &listed, uint32_t i) {
+    const uint64_t place = listed.first_place + i;
+    const uint64_t turn = uint32_t(place) * 2654435769u;
+    return place * listed.stride + (turn * listed.stride >> 32) - listed.first_element;
+}
+
 // Every `stride`-th element from number `first_sample` on is a sample, if it is finite and not excluded. `limit` is the
-// magnitude from which on samples are too large to be quantized. `partials` has room for one
-// entry per block. `blocks_done` is 0 before and after.
+// magnitude from which on samples are too large to be quantized. `listed` says which elements are copied to the host,
+// whatever they are. `partials` has room for one entry per block. `blocks_done` is 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     quantize_bound_scan(const Bits *elements, uint64_t length, ExcludedBits excluded, Bits limit, uint64_t first_sample,
-                        uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, uint64_t number,
-                        ScanReport *host) {
+                        uint64_t stride, ListedElements listed, BlockPartial *partials, uint32_t *blocks_done,
+                        uint64_t number, ScanReport *host) {
     launch_dependents();
     Counter counter{MAX_KEY, MIN_KEY, NO_TURN, NO_TURN, {}, ~uint64_t(0)};
     // A thread's first sample is loaded in the background.
     const uint64_t samples = first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
     const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
     Bits sample = own_sample < samples ? elements[first_sample + own_sample * stride] : INFINITE;
+    Bits value = own_sample < listed.count ? elements[listed_element(listed, uint32_t(own_sample))] : 0;
 
     const uint64_t misaligned = reinterpret_cast<uint64_t>(elements) % 16;
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
@@ -307,6 +315,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (i < samples) {
             sample = elements[first_sample + i * stride];
         }
+    }
+    if (own_sample < listed.count) {
+        for (uint64_t i = own_sample; i < listed.count; i += uint64_t(gridDim.x) * THREADS) {
+            listed.values[i] = i == own_sample ? value : elements[listed_element(listed, uint32_t(i))];
+        }
+        // Before the block is counted, behind which the report follows.
+        __threadfence_system();
     }
     const bool any = counter.lowest <= counter.highest;
     own.maxima[LOWEST] = any ? Ordered(~ordered(counter.lowest)) : 0;

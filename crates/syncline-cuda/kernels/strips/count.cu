@@ -38,7 +38,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         }
         TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
         work.quantize();
-        const CodedTile coded = code_tile(work, choice, plans, geometry);
+        const CodedTile coded = predict_tile(work, choice, plans, geometry);
+        write_codes(work, coded);
         const uint32_t elements = work.tile.elements();
         const TileStrips strips_of_tile(elements, work.quantized.meta, coded.is_constant);
         uint32_t class_number = 0;

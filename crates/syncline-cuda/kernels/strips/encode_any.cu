@@ -6,8 +6,8 @@
 #include "strips/encode.cuh"
 
 #if MEASURE
-// Adds up the squared errors of the elements that are neither masked nor verbatim. Called before the memory of the
-// values is used for strips.
+// Adds up the squared errors of the elements that are neither masked nor verbatim. Called before codes are written, and
+// before the memory of the values is used for strips.
 __device__ inline void measure(TileWork &work, const CodedTile &coded, uint64_t *error, uint32_t *counted) {
     TileMemory &memory = work.memory;
     const TileBitmaps &bitmaps = memory.bitmaps;
@@ -62,10 +62,11 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     TileWork work(step, slab, first_element, geometry, batch.first_tile + number, memory);
     work.quantize();
     const uint32_t elements = work.tile.elements(), meta = work.quantized.meta;
-    const CodedTile coded = code_tile(work, choice, plans, geometry);
+    const CodedTile coded = predict_tile(work, choice, plans, geometry);
 #if MEASURE
     measure(work, coded, outputs.errors + number, outputs.counted + number);
 #endif
+    write_codes(work, coded);
     // Codebooks of classes, of bitmaps, and of all classes together.
     uint32_t class_number = 0;
     if (choice.classes > 1 && !coded.is_constant) {

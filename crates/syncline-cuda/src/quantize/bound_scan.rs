@@ -5,6 +5,7 @@
 use crate::device::Specialization;
 use cudarc::driver::sys::CUdeviceptr;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr};
@@ -12,7 +13,7 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::scan::{BlockStats, Samples, ScanResult};
 use syncline_core::bound::{Bound, Fill, Scan};
 
-use super::structs::{ExcludedBits, ScanReport};
+use super::structs::{ExcludedBits, ListedElements, ScanReport};
 use crate::device::{Device, Grid, Pinned};
 use crate::device_kernels::{In, LowBytes, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
@@ -28,8 +29,8 @@ declare_kernels! {
         const UNROLL: u32 = 4;
         fn quantize_bound_scan(
             elements: In<u8> as "const Bits *", length: u64, excluded: ExcludedBits, limit: LowBytes as "Bits",
-            first_sample: u64, stride: u64, partials: Out<u64> as "BlockPartial *", blocks_done: Out<u32>,
-            number: u64, host: CUdeviceptr as "ScanReport *",
+            first_sample: u64, stride: u64, listed: ListedElements, partials: Out<u64> as "BlockPartial *",
+            blocks_done: Out<u32>, number: u64, host: CUdeviceptr as "ScanReport *",
         );
     }
 }
@@ -120,6 +121,39 @@ impl ExcludedBits {
     }
 }
 
+/// What a scan of a part of an array found.
+#[derive(Clone, Debug)]
+pub struct ScannedPart {
+    /// Its extremes and counts.
+    pub result: ScanResult,
+    /// The place of the first listed element.
+    first_place: u64,
+    /// Bits of the listed elements.
+    values: Vec<u64>,
+}
+
+impl ScannedPart {
+    /// Adds the listed elements to the scan of the whole array. They are the same in every scan.
+    pub fn add_values(&self, scan: &mut Scan) {
+        scan.add_values(self.first_place, self.values.iter().copied());
+    }
+}
+
+/// Most elements that are listed.
+pub(super) const MOST_LISTED: usize = 2048;
+
+/// Returns the places of the listed elements among `length` elements from number `first` on.
+pub(super) fn listed_places(scan: &Scan, first: u64, length: u64) -> Range<u64> {
+    let place_from = |element: u64| {
+        let place = element / scan.value_stride();
+        place + u64::from(scan.value_element(place) < element)
+    };
+    place_from(first)..place_from(first + length)
+}
+
+/// The page-locked memory for the report of a scan, and for the bits of listed elements.
+pub(super) type Report = (Arc<Pinned<ScanReport>>, Arc<Pinned<u64>>);
+
 /// Memory for results, reused by later scans.
 #[derive(Debug)]
 struct Results {
@@ -128,6 +162,10 @@ struct Results {
     /// Counter of finished blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
     report: Arc<Pinned<ScanReport>>,
+    /// Bits of listed elements.
+    values: Arc<Pinned<u64>>,
+    /// Places of those of the last scan.
+    places: Range<u64>,
     /// Number of scans so far.
     number: u64,
     /// Whether an event was recorded behind the last scan.
@@ -173,10 +211,10 @@ impl BoundScan {
         bound: Bound,
         fill: Fill,
     ) -> Result<Scan> {
-        let scan = self.empty(elements, bound, fill);
-        self.launch(stream, elements, 0, &scan)?;
-        let found = self.found(elements, 0)?;
-        scan.settle_result(&found, |again| self.scan_range(stream, elements, 0, again))
+        let mut scan = self.empty(elements, bound, fill);
+        let found = self.scan_range(stream, elements, 0, &scan)?;
+        found.add_values(&mut scan);
+        scan.settle_result(&found.result, |again| Ok(self.scan_range(stream, elements, 0, again)?.result))
     }
 
     /// Scans part of an array: the elements from number `first` on, given as bytes, on `stream`. `empty` is the scan of
@@ -190,21 +228,22 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         first: u64,
         empty: &Scan,
-    ) -> Result<ScanResult> {
+    ) -> Result<ScannedPart> {
         self.launch(stream, elements, first, empty)?;
         self.found(elements, first)
     }
 
-    /// Returns the page-locked memory for the report of scans on `stream`.
+    /// Returns the page-locked memory for the report of scans on `stream`, and for the bits of listed elements.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
-    pub(super) fn report(&mut self, stream: &Arc<CudaStream>) -> Result<Arc<Pinned<ScanReport>>> {
+    pub(super) fn report(&mut self, stream: &Arc<CudaStream>) -> Result<Report> {
         let results = match self.results.take().filter(|results| Arc::ptr_eq(&results.stream, stream)) {
             Some(results) => results,
             None => Results::new(stream, self.blocks)?,
         };
-        Ok(self.results.insert(results).report.clone())
+        let results = self.results.insert(results);
+        Ok((results.report.clone(), results.values.clone()))
     }
 
     /// Queues a scan whose report nothing waits for but what is queued behind.
@@ -256,13 +295,22 @@ impl BoundScan {
         let first_sample = first.next_multiple_of(stride) - first;
         results.number += 1;
         let host = results.report.device_pointer();
+        let places = listed_places(empty, first, length);
+        let listed = ListedElements {
+            first_element: first,
+            first_place: places.start,
+            stride: empty.value_stride(),
+            count: (places.end - places.start).min(MOST_LISTED as u64),
+            values: results.values.device_pointer(),
+        };
+        results.places = places;
         let Results { partials, blocks_done, number, .. } = &mut results;
         // SAFETY: the kernel reads `length` elements, which the view holds. `partials` has room for `self.blocks`
-        // blocks, and the grid has no more. It writes one `ScanReport` to page-locked memory, which the host reads only
-        // after the report's number has changed.
+        // blocks, and the grid has no more. It writes one `ScanReport`, and as many values as there is room for, to
+        // page-locked memory, which the host reads only after the report's number has changed.
         unsafe {
             launch!(kernels.quantize_bound_scan on stream, Grid::new(blocks, THREADS); elements, length, excluded,
-                limit, first_sample, stride, partials, blocks_done, *number, host)
+                limit, first_sample, stride, listed, partials, blocks_done, *number, host)
         }?;
         // Recorded once the host waits: an event would delay the start of a kernel that is launched early behind the
         // scan.
@@ -272,18 +320,24 @@ impl BoundScan {
     }
 
     /// Returns what the last queued kernel found. The first of its elements is number `first` of the array.
-    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<ScanResult> {
+    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<ScannedPart> {
         let length = (elements.len() / self.element.size()) as u64;
+        let (mut first_place, mut values) = (0, Vec::new());
         let report = match &mut self.results {
             Some(results) if length > 0 => {
                 if !std::mem::replace(&mut results.event_recorded, true) {
                     results.report.written()?;
                 }
-                results.report.wait_for(offset_of!(ScanReport, number), results.number)?[0]
+                let report = results.report.wait_for(offset_of!(ScanReport, number), results.number)?[0];
+                first_place = results.places.start;
+                let count = ((results.places.end - first_place) as usize).min(MOST_LISTED);
+                // SAFETY: the report says that the kernel has written everything.
+                values = (0..count).map(|i| unsafe { results.values.peek(i) }).collect();
+                report
             }
             _ => ScanReport::default(),
         };
-        Ok(report.result(length, first))
+        Ok(ScannedPart { result: report.result(length, first), first_place, values })
     }
 }
 
@@ -294,6 +348,8 @@ impl Results {
             partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
             blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
             report: Arc::new(Pinned::new(stream, 1)?),
+            values: Arc::new(Pinned::new(stream, MOST_LISTED)?),
+            places: 0..0,
             number: 0,
             event_recorded: true,
         })

@@ -10,7 +10,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut};
 use syncline_core::bound::{Bound, Fill, Resolved, Scan, resolve};
 use syncline_core::container::{HEADER_LEN, Header};
 
-use super::bound_scan::BoundScan;
+use super::bound_scan::{BoundScan, MOST_LISTED, listed_places};
 use super::step::STEP_WORDS;
 use super::structs::{ScanReport, Step};
 use crate::device::{Device, HostFunction, Pinned};
@@ -32,6 +32,8 @@ struct Resolver {
     /// The scan before it has seen any element.
     empty: Scan,
     report: Arc<Pinned<ScanReport>>,
+    /// Bits of listed elements, and their number.
+    values: (Arc<Pinned<u64>>, usize),
     /// The words for the kernels.
     words: Arc<Pinned<u64>>,
     /// The header, whose bound is not resolved yet.
@@ -58,9 +60,14 @@ impl Resolver {
         // SAFETY: this runs behind the kernel that writes the report.
         let report = unsafe { self.report.peek(0) };
         let found = report.result(self.header.shape.len(), 0);
+        let (values, count) = &self.values;
+        // SAFETY: as for the report.
+        let values = (0..*count).map(|i| unsafe { values.peek(i) });
+        let mut scan = self.empty.clone();
+        scan.add_values(0, values);
         let Header { element_type, shape, index, pipeline, tile_size, .. } = self.header;
         // One pass tells everything, because no fill values are looked for.
-        let resolved = self.empty.clone().settle_result(&found, |_| Err(())).ok();
+        let resolved = scan.settle_result(&found, |_| Err(())).ok();
         let minus_zeros = resolved.as_ref().is_some_and(|scan| scan.minus_zeros() > 0);
         let resolved =
             resolved.and_then(|scan| resolve(&scan, self.rewritable).ok()).filter(|found| found.pipeline == pipeline);
@@ -117,9 +124,10 @@ impl QueuedBound {
         }
         let mut scan = BoundScan::new(device, element_type)?;
         let empty = Scan::new(element_type, shape.len(), bound, fill);
-        let report = scan.report(stream)?;
+        let (report, values) = scan.report(stream)?;
+        let listed = (listed_places(&empty, 0, shape.len()).end as usize).min(MOST_LISTED);
         let words = Arc::new(Pinned::new(stream, WORDS)?);
-        let resolver = Resolver { empty, report, words: words.clone(), header, rewritable };
+        let resolver = Resolver { empty, report, values: (values, listed), words: words.clone(), header, rewritable };
         Ok(Self {
             stream: stream.clone(),
             resolve: HostFunction::new(stream, move || resolver.run()),

@@ -146,6 +146,7 @@ impl Step {
             pair(self.short_reach.to_bits(), self.short_bits),
             pair(self.reach_known, self.pattern_count),
             pair(self.minus_zeros, self.reserved),
+            pair(self.is_lattice, self.unused),
             first,
             second,
             third,
@@ -189,6 +190,8 @@ impl Step {
             pattern_count: header.patterns.len().min(MAX_PATTERNS) as u32,
             minus_zeros: minus_zeros.into(),
             reserved: numbered.filter(|(_, bits)| reserved.contains(bits)).fold(0, |all, (i, _)| all | 1 << i),
+            is_lattice: (header.step > 2.0 * header.abs_bound).into(),
+            unused: 0,
             // The vector path compares with all four patterns. Unused ones repeat the first.
             patterns: std::array::from_fn(pattern),
         }

@@ -1,11 +1,12 @@
 //! Structs that the kernels of quantization share with their launchers.
 
+use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::MAX_PATTERNS;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `quantize/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, ExcludedBits::C, ScanReport::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, ExcludedBits::C, ListedElements::C, ScanReport::C];
 
 device_struct! {
     /// The constants of a stream's quantizer.
@@ -38,6 +39,10 @@ device_struct! {
         pub(super) minus_zeros: u32,
         /// Bit `i` is set if no other value may become pattern `i`. If there are any, all tiles take the scalar path.
         pub(super) reserved: u32,
+        /// Whether all values seem to be whole multiples of the step, which is above twice the bound. Then tiles are not
+        /// interpolated.
+        pub(super) is_lattice: u32,
+        pub(super) unused: u32,
         pub(super) patterns: [u64; MAX_PATTERNS],
     }
 }
@@ -47,6 +52,22 @@ device_struct! {
     #[derive(Clone, Copy, Debug)]
     pub(super) struct ExcludedBits {
         pub(super) patterns: [u64; MAX_PATTERNS],
+    }
+}
+
+device_struct! {
+    /// Some elements of an array that a scan copies to the host: those at places of the list of
+    /// `syncline_core::bound::Scan::value_element`.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct ListedElements {
+        /// Number in the array of the first element of the scan.
+        pub(super) first_element: u64,
+        pub(super) first_place: u64,
+        /// Elements of the array of which one is in the list, below 2^32.
+        pub(super) stride: u64,
+        pub(super) count: u64,
+        /// Page-locked memory for their bits.
+        pub(super) values: CUdeviceptr as "uint64_t *",
     }
 }
 

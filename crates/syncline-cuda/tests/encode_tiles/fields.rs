@@ -2,11 +2,13 @@
 
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
+use syncline_core::container::Header;
 use syncline_core::geometry::TileSize;
+use syncline_core::pipeline::CoderOptions;
 
 use crate::common::streams::{Field, Options};
-use crate::common::{Share, device, pick, unless_tiny};
-use crate::{Seen, check};
+use crate::common::{Random, Share, device, pick, unless_tiny};
+use crate::{Seen, check, check_with};
 
 const TYPES: [ElementType; 2] = [ElementType::F32, ElementType::F64];
 
@@ -27,5 +29,144 @@ fn tiles_of_every_shape_are_the_cpus() {
             }
         }
     }
-    assert!(seen.interpolated > 0 && seen.lorenzo > 0, "{seen:?}");
+    assert!(seen.interpolated > 0 && seen.lorenzo > 0 && seen.schemes > 0, "{seen:?}");
+}
+
+#[test]
+fn tiles_of_every_bound_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let extents: &[u64] = pick(&[60, 50, 70], unless_tiny(&[20, 30, 40], &[9, 20, 30]));
+    let mut seen = Seen::default();
+    for (number, element) in TYPES.into_iter().enumerate() {
+        let field = Field::smooth(element, extents, 0.02).with("zero", |i| (i % 5000 < 900).then_some(0.0));
+        for bound in [Bound::Rel(1e-1), Bound::Rel(1e-4), Bound::Abs(1e-6), Bound::Psnr(60.0), Bound::PwRel(1e-3)] {
+            for tile_size in *unless_tiny(&&TileSize::ALL[..], &&TileSize::ALL[number..=number]) {
+                let options = Options::new(bound).with_tiles(*tile_size);
+                seen.add(&check(device, &field, &options, 50, 2));
+                let options = Options { rewritable: true, ..options };
+                seen.add(&check(device, &field, &options, 300, 1));
+            }
+        }
+    }
+    assert!(seen.constant > 0 && seen.bitmaps > 0 && seen.classes > 0 && seen.raw < seen.chunks, "{seen:?}");
+}
+
+/// Values that no integer stands for, among others.
+fn special(i: u64) -> Option<f64> {
+    match Random(i).below(40) {
+        0 => Some(f64::NAN),
+        1 => Some(f64::INFINITY),
+        2 => Some(f64::NEG_INFINITY),
+        3 => Some(-0.0),
+        4 => Some(1e-310),
+        5 => Some(-1e-42),
+        6 => Some(0.0),
+        7 => Some(3e30),
+        _ => None,
+    }
+}
+
+#[test]
+fn special_values_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let mut share = Share::all().if_tiny(2, 0);
+    let mut seen = Seen::default();
+    for element in TYPES {
+        for extents in [&[4000][..], &[50, 60], &[20, 21, 22]] {
+            let field = Field::smooth(element, extents, 0.01)
+                .with("specials", |i| if i % 3000 < 2000 { special(i) } else { None })
+                .with("all NaN", |i| (i < 1100).then_some(f64::NAN));
+            for tile_size in TileSize::ALL {
+                for bound in [Bound::Abs(1e-2), Bound::PwRel(1e-2)] {
+                    if share.takes() {
+                        let options = Options { fill: Fill::None, ..Options::new(bound).with_tiles(tile_size) };
+                        seen.add(&check(device, &field, &options, 9, 3));
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen.verbatim > 0 && seen.empty > 0 && seen.bitmaps > 0, "{seen:?}");
+}
+
+#[test]
+fn masks_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let mut share = Share::all().if_tiny(3, 1);
+    let mut seen = Seen::default();
+    for element in TYPES {
+        for extents in [&[9000][..], &[70, 130], &[20, 17, 40]] {
+            let coast = |i: u64| (i / 40 % 17 < 9 + i % 40 / 9).then_some(-9999.0);
+            let field = Field::smooth(element, extents, 0.01)
+                .with("coast", coast)
+                .with("holes", |i| (Random(i).below(30) == 0).then_some(-9999.0))
+                .with("fill", |i| (i > 4000 && i < 6500).then_some(-9999.0));
+            let missing = field.clone().with("NaN", |i| (i % 701 < 60).then_some(f64::NAN));
+            for (field, fill) in [(&field, Fill::Auto), (&missing, Fill::Auto), (&missing, Fill::Value(-9999.0))] {
+                for tile_size in TileSize::ALL {
+                    for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3), Bound::Psnr(50.0)] {
+                        if share.takes() {
+                            let options = Options { fill, ..Options::new(bound).with_tiles(tile_size) };
+                            seen.add(&check(device, field, &options, 8, 2));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen.bitmaps > 0 && seen.empty > 0 && seen.verbatim > 0, "{seen:?}");
+}
+
+#[test]
+fn reserved_patterns_and_stated_ranges_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let mut seen = Seen::default();
+    for element in TYPES {
+        let field = Field::smooth(element, &[20, 20, 30], 0.01).with("zero", |i| (i % 500 < 120).then_some(0.0));
+        for (tile_size, bound) in TileSize::ALL.into_iter().zip([Bound::Abs(1e-2), Bound::PwRel(1e-2)]) {
+            // Other values are next to the fill value.
+            let options = Options { fill: Fill::Value(0.0), ..Options::new(bound).with_tiles(tile_size) };
+            seen.add(&check(device, &field, &options, 20, 2));
+            // Some values are outside of the range.
+            let options = Options::new(bound).with_tiles(tile_size);
+            let header = Header { range: Some((-0.9, 1.2)), ..field.header(&options, &field.resolve(&options)) };
+            seen.add(&check_with(device, &field, &header, &CoderOptions::default(), 1));
+        }
+    }
+    assert!(seen.bitmaps > 0 && seen.verbatim > 0, "{seen:?}");
+}
+
+/// Whether a tile is in the sample that codebooks are made from, in chunks of 512 to 1,023 tiles.
+fn is_counted(tile: u64) -> bool {
+    let lot = (tile / 2) as u32;
+    tile % 2 == u64::from(lot.wrapping_mul(2_654_435_769) >> 31)
+}
+
+#[test]
+fn chunks_whose_samples_mislead_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let mut seen = Seen::default();
+    for element in TYPES {
+        // Tiles of 72 elements.
+        let extents = [8 * 600, 3, 3];
+        let noise = |i: u64, most: u64| Some((Random(i).below(most) as f64 - most as f64 / 2.0) * 1e-3);
+        let field = |name: &str, sampled: bool, most: u64| {
+            Field::smooth(element, &extents, 0.0)
+                .with(name, |i| if is_counted(i / 72) == sampled { noise(i, most) } else { Some(0.0) })
+        };
+        for (field, bound) in [
+            (field("noise outside", false, 1000), 1e-3),
+            (field("noise inside", true, 1000), 1e-3),
+            (field("large noise outside", false, 1 << 28), 0.3),
+            (field("large noise inside", true, 1 << 28), 0.3),
+        ] {
+            let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(bound)) };
+            seen.add(&check(device, &field, &options, 4096, 1));
+        }
+        // Bitmaps outside of the sample only.
+        let field =
+            field("some noise", false, 5).with("holes", |i| (!is_counted(i / 72) && i % 7 < 3).then_some(f64::NAN));
+        seen.add(&check(device, &field, &Options::new(Bound::Abs(1e-3)), 4096, 1));
+    }
+    assert!(seen.bitmaps > 0 && seen.raw < seen.chunks && seen.constant > 0, "{seen:?}");
 }

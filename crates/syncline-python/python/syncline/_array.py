@@ -311,7 +311,7 @@ def verify(array: ArrayLike, data: Any, *, threads: int = 0, device: str = "auto
 
 def inspect(data: Any) -> dict[str, Any]:
     """Returns the header of a stream as a dictionary, with the counts and the sizes in bytes of its parts. Every chunk
-    is checked. ``token_codes`` is true for a stream with a bound that the effort ``"balanced"`` or ``"best"`` made.
+    is checked.
 
     >>> import numpy as np, syncline
     >>> syncline.inspect(syncline.compress(np.zeros((64, 64), "f4"), abs=0.5))["tiles"]

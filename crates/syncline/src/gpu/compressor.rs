@@ -3,28 +3,30 @@
 #![allow(unsafe_code, reason = "device memory and CUDA streams come from the caller as raw pointers")]
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::compress_bound;
 use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{
-    CompressOptions as DeviceOptions, Compressed, Compressor as LossyCompressor, Decompressor, StreamInfo,
+    CompressOptions as DeviceOptions, Compressed, Compressor as LossyCompressor, Decompressor, Sizing, StreamInfo,
 };
 use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
+use crate::io::ReadAt;
 use crate::options::CompressOptions;
 use crate::report::Summary;
-use crate::{Execution, job};
+use crate::source::ArraySource;
+use crate::{Execution, job, tile_size};
 
 /// Bytes of output that are allocated for small arrays.
 pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
@@ -78,8 +80,6 @@ impl Compressor {
         if let Some(compressor) = &mut self.lossy {
             compressor.free_workspace();
         }
-        // What decodes LZSS tokens has memory of its own.
-        self.decompressor = self.decompressor.take().filter(|kept| !kept.info().header().lzss_codes);
         if let Some(decompressor) = &mut self.decompressor {
             decompressor.free_workspace();
         }
@@ -268,14 +268,11 @@ impl Compressor {
         check_alignment(input, element_type.size(), "the input")?;
         check_alignment(output, ALIGNMENT, "the output")?;
         options.validate(element_type)?;
-        if options.advanced().tile != Some(TileSize::Small) {
-            return Err(CudaError::Unsupported("GPUs compress with small tiles only: use the CPU for others".into()));
-        }
-        if options.advanced().index != IndexKind::Symbol {
-            let text = "GPUs compress with the symbol index only: use the CPU for streams without an index";
+        let lossless = options.bound() == Bound::Lossless;
+        if lossless && options.advanced().index != IndexKind::Symbol {
+            let text = "GPUs write lossless streams with the symbol index only: use the CPU for those without an index";
             return Err(CudaError::Unsupported(text.into()));
         }
-        let lossless = options.bound() == Bound::Lossless;
         if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {
             return Err(CudaError::Unsupported(format!(
                 "coder {} is not available on the GPU for lossless streams: use lzss or lzss+huffman, or the CPU",
@@ -297,11 +294,17 @@ impl Compressor {
         } else {
             let compressor = match &mut self.lossy {
                 Some(compressor) => compressor,
-                none => none.insert(LossyCompressor::new(self.device, &self.stream)?),
+                none => none.insert(LossyCompressor::new(self.device, &self.stream, Sizing::Measured)?),
             };
-            compressor.set_coder(options.coder_options());
-            let device_options = DeviceOptions { fill: options.fill(), ..DeviceOptions::new(options.bound()) };
-            compressor.compress(&input.as_view(), element_type, shape, &device_options, &mut output.view())
+            let input = input.as_view();
+            let mut of_device = device_options(options);
+            if options.tile().is_none() {
+                let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
+                let array = DeviceArray { stream: &self.stream, bytes: &input };
+                let array = ArraySource::new(&array, 0, element_type);
+                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved)?;
+            }
+            compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
         };
         self.settle(result)
     }
@@ -456,6 +459,36 @@ impl Compressor {
         let caller = unsafe { borrow_stream(self.device, stream) }?;
         check_not_captured(&caller)?;
         Ok(caller)
+    }
+}
+
+/// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample.
+pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
+    DeviceOptions {
+        fill: options.fill(),
+        rewritable: options.rewritable(),
+        tile_size: options.tile().unwrap_or_default(),
+        ..DeviceOptions::new(options.bound())
+    }
+}
+
+/// An array in device memory, of which the host reads a sample.
+struct DeviceArray<'a> {
+    stream: &'a Arc<CudaStream>,
+    bytes: &'a CudaView<'a, u8>,
+}
+
+impl ReadAt for DeviceArray<'_> {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        let part = self.bytes.try_slice(start..start.saturating_add(buffer.len()));
+        let part = part.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let copied = self.stream.memcpy_dtoh(&part, buffer).and_then(|()| self.stream.synchronize());
+        copied.map_err(|error| io::Error::other(format!("CUDA driver: {error}")))
     }
 }
 

@@ -17,8 +17,7 @@ use super::{DeviceBytes, RawStream};
 /// Decompresses one lossy stream in device memory, as often as needed, on the stream of the caller.
 ///
 /// Everything is allocated when the decompressor is made. [`Decompressor::decompress`] only queues work, so that it can
-/// be captured in a CUDA graph; streams whose codes may be LZSS tokens are the exception, as the host reads their token
-/// sections first. [`Decompressor::check`] waits, and reports damage.
+/// be captured in a CUDA graph. [`Decompressor::check`] waits, and reports damage.
 pub struct Decompressor {
     // Dropped first: it frees its memory on the stream.
     inner: pipeline::Decompressor,

@@ -8,80 +8,60 @@ use std::sync::Arc;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::container::ALIGNMENT;
 use syncline_core::error::Result;
-use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{Coder, Effort};
 use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::CudaStream;
-use syncline_cuda::pipeline::{self, CompressOptions as DeviceOptions};
+use syncline_cuda::pipeline::{self, Sizing};
 
+use super::compressor::device_options;
 use super::memory::{borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, RawStream};
 use crate::options::CompressOptions;
 
 /// Compresses arrays of one type and shape in device memory, as often as needed, on the stream of the caller.
 ///
-/// Everything is allocated when the compressor is made, for the worst case: two to four times the size of an array, or
-/// of 2 GiB of a larger one. [`QueuedCompressor::compress`] only queues work, so that it can be captured in a CUDA
+/// Everything is allocated when the compressor is made, for the worst case: a little more than the size of an array, or
+/// of 1 GiB of a larger one. [`QueuedCompressor::compress`] only queues work, so that it can be captured in a CUDA
 /// graph: beside its kernels the GPU calls a function of the host, which resolves the bound for each array.
 /// [`QueuedCompressor::check`] waits, and returns the size of the stream or why there is none.
 ///
-/// The streams are the same bytes as those of other functions with [`Effort::Fast`].
+/// The streams are the same bytes as those of other functions, except that with
+/// [`Effort::Best`](crate::Effort::Best) tiles are small unless the options say otherwise: there is no array yet of
+/// which a sample could be taken.
 pub struct QueuedCompressor {
     // Dropped first: it waits for the stream, and frees its memory on it.
-    inner: pipeline::QueuedCompressor<'static>,
+    inner: pipeline::Compressor<'static>,
     stream: Arc<CudaStream>,
     element_type: ElementType,
     shape: Shape,
 }
 
 impl QueuedCompressor {
-    /// Prepares the compression of arrays like the one at `model`, by GPU number `ordinal`. Waits for `stream`.
+    /// Prepares the compression of arrays of this type and shape by GPU number `ordinal`. Waits for `stream`.
     ///
     /// Of the options, those about the processor, threads, memory and progress are not used. Fill values must be given,
-    /// or [`Fill::None`](crate::Fill::None), because finding them takes several passes. Masked elements (NaN, fill
-    /// values, -0.0 in more than one of 4,096 elements), and codes of 16 bits, which occur where differences of
-    /// neighbors often exceed about 1,000 times the bound, take memory and time of their own: there is room for them
-    /// only if `model` has them, and an array that needs more makes no stream.
+    /// or [`Fill::None`](crate::Fill::None), because finding them takes several passes.
     ///
     /// # Safety
-    /// - `model` is memory of this GPU that may be read for all its `len` bytes, and nothing writes to it until the
-    ///   call returns.
-    /// - `stream` is null or a live stream of the device's primary context, until the compressor is dropped.
+    /// `stream` is null or a live stream of the device's primary context, until the compressor is dropped.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `model` does not have the length of the array or is
-    /// not aligned to its elements, and for a bound that the element type does not support.
-    /// [`Error::Gpu`](crate::Error::Gpu) for what takes the host's decisions: an effort other than [`Effort::Fast`], a
-    /// coder other than [`Coder::Huffman`](crate::Coder::Huffman), a PSNR, and fill values that are to be
-    /// detected; for lossless streams, if the GPU fails, or if a CUDA graph captures `stream`.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a bound that the element type does not support.
+    /// [`Error::Gpu`](crate::Error::Gpu) for what takes the host's decisions: a PSNR, and fill values that are to be
+    /// detected; for lossless streams, if the GPU fails or has too little memory, or if a CUDA graph captures `stream`.
     pub unsafe fn new(
         ordinal: usize,
-        model: DeviceBytes,
         element_type: ElementType,
         shape: Shape,
         options: &CompressOptions,
         stream: RawStream,
     ) -> Result<Self> {
-        check_len(model, shape.len().saturating_mul(element_type.size() as u64), "the array").map_err(error)?;
-        check_alignment(model, element_type.size(), "the array").map_err(error)?;
         options.validate(element_type).map_err(|wrong| error(wrong.into()))?;
-        check_options(options).map_err(error)?;
         let device = open(ordinal)?;
         // SAFETY: the caller promises that the stream lives as long as this object.
         let stream = unsafe { borrow_stream(device, stream) }.map_err(error)?;
         check_not_captured(&stream).map_err(error)?;
-        // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
-        let model = unsafe { borrow::<u8>(&stream, model, model.len) };
-        let device_options = DeviceOptions { fill: options.fill(), ..DeviceOptions::new(options.bound()) };
-        let what = (element_type, shape);
-        let inner = pipeline::QueuedCompressor::new(
-            device,
-            &stream,
-            &model.as_view(),
-            what,
-            &device_options,
-            options.rewritable(),
-        );
+        let options = &device_options(options);
+        let inner = pipeline::Compressor::new(device, &stream, Sizing::WorstCase { element_type, shape, options });
         Ok(Self { inner: inner.map_err(error)?, stream, element_type, shape })
     }
 
@@ -127,32 +107,19 @@ impl QueuedCompressor {
         // SAFETY: as above; any bits are a u64, and the alignment was checked.
         let mut size = size.map(|size| unsafe { borrow::<u64>(&self.stream, size, 1) });
         let mut word = size.as_mut().map(|size| size.view());
-        self.inner.compress(&input.as_view(), &mut output.view(), word.as_mut()).map_err(error)
+        self.inner.queue(&input.as_view(), &mut output.view(), word.as_mut()).map_err(error)
     }
 
     /// Waits for the stream, and returns the size in bytes of the stream that the last compression wrote.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the output was too short, or nothing was
-    /// compressed. [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if the array needs
-    /// more than the model, if the GPU fails, or if a CUDA graph captures the stream.
+    /// compressed. [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if the GPU fails, or
+    /// if a CUDA graph captures the stream.
     pub fn check(&self) -> Result<u64> {
         check_not_captured(&self.stream).map_err(error)?;
         self.inner.check().map_err(error)
     }
-}
-
-/// Checks that the options are those of work that is only queued. The effort fast has small tiles only.
-fn check_options(options: &CompressOptions) -> std::result::Result<(), CudaError> {
-    let what = match (options.effort(), options.coder()) {
-        _ if options.advanced().index != IndexKind::Symbol => {
-            "GPUs compress with the symbol index only: use the CPU for streams without an index".to_owned()
-        }
-        (Effort::Fast, Coder::Huffman) => return Ok(()),
-        (Effort::Fast, coder) => format!("the coder {coder} takes decisions of the host: use huffman"),
-        (effort, _) => format!("the effort {} takes decisions of the host: use fast", effort.name()),
-    };
-    Err(CudaError::Unsupported(what))
 }
 
 impl fmt::Debug for QueuedCompressor {

@@ -17,8 +17,8 @@ use syncline_cuda::device::Pinned;
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::lossless::LosslessCompressor;
-use syncline_cuda::pipeline::{ChunkRecords, Compressor};
-use syncline_cuda::quantize::BoundScan;
+use syncline_cuda::pipeline::{ChunkRecords, Compressor, Sizing};
+use syncline_cuda::quantize::{BoundScan, ScannedPart};
 
 use super::load::Loader;
 use super::plan::{chunk_batches, slab_of};
@@ -29,11 +29,9 @@ use crate::pool::Pool;
 use crate::range::{empty_scan, resolve_by_scan};
 use crate::source::ArraySource;
 
-/// Device memory of a lane beside its slabs and records, for each byte of a batch's elements: what quantizing and
-/// encoding take, with some room.
+/// Device memory of a lane beside its slabs and records, for each byte of a batch's elements: what encoding takes, with
+/// some room.
 const WORKSPACE_SHARE: u64 = 2;
-/// The same if each chunk is coded with token codebooks and without, for which there are records of both.
-const COMPARED_WORKSPACE_SHARE: u64 = 4;
 /// Device memory of a lane whatever its batches.
 const WORKSPACE_BYTES: u64 = 128 << 20;
 
@@ -130,10 +128,7 @@ impl<'g> Compression<'g> {
             true => Vec::new(),
             false => (0..devices).map(share).map(|b| batches[b.start].start..batches[b.end - 1].end).collect(),
         };
-        let coder = options.coder_options();
-        let compares = coder.token_codes(options.bound()) && coder.coder.lzss_codes();
-        let workspace_share = if compares { COMPARED_WORKSPACE_SHARE } else { WORKSPACE_SHARE };
-        let lane_bytes = room + workspace_share * room + WORKSPACE_BYTES;
+        let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
         // What is not looked at beforehand need not be kept.
         let mut resident = !parts.is_empty() && options.bound() != Bound::Lossless;
         for (gpu, chunks) in gpus.0.iter().zip(&parts) {
@@ -175,6 +170,19 @@ impl<'g> Compression<'g> {
         Ok(Self { element_type, geometry, coder: options.coder_options(), batches, lane_of, lanes, parts })
     }
 
+    /// Prepares for tiles of another size, if these are not those that it was made for. Devices no longer keep the array
+    /// then: it is read again.
+    pub(crate) fn with_geometry(self, gpus: &'g Gpus, geometry: &Geometry, options: &CompressOptions) -> Result<Self> {
+        if self.geometry.tile_size() == geometry.tile_size() {
+            return Ok(self);
+        }
+        let element_type = self.element_type;
+        // Its memory is free for what follows.
+        drop(self);
+        let sizes = Sizes { device_memory: 0, ..Sizes::default() };
+        Self::with_sizes(gpus, element_type, geometry, options, sizes)
+    }
+
     /// Resolves the bound by a look at all elements: on the devices, if these can keep them.
     pub(crate) fn resolve<S: ReadAt + ?Sized>(
         &mut self,
@@ -186,10 +194,11 @@ impl<'g> Compression<'g> {
         if self.parts.is_none() {
             return resolve_by_scan(array, self.element_type, len, options, pool);
         }
-        let empty = empty_scan(self.element_type, len, options)?;
+        let mut empty = empty_scan(self.element_type, len, options)?;
         let found = self.look(&empty, Some((array, pool.threads())))?;
+        found.iter().for_each(|part| part.add_values(&mut empty));
         let nothing_to_load = None::<(&ArraySource<S>, usize)>;
-        let scan = empty.settle_result(&found, |again| self.look(again, nothing_to_load))?;
+        let scan = empty.settle_result(&merged(&found)?, |again| merged(&self.look(again, nothing_to_load)?))?;
         resolve(&scan, options.rewritable())
     }
 
@@ -198,7 +207,7 @@ impl<'g> Compression<'g> {
         &mut self,
         empty: &Scan,
         load_from: Option<(&ArraySource<S>, usize)>,
-    ) -> Result<ScanResult> {
+    ) -> Result<Vec<ScannedPart>> {
         let parts = self.parts.as_mut().map_or(&mut [][..], Vec::as_mut_slice);
         // Each device looks at its elements up to where the next one's start, so that none is counted twice.
         let starts = parts.iter().skip(1).map(|part| part.elements.start).chain([self.geometry.elements()]);
@@ -206,7 +215,7 @@ impl<'g> Compression<'g> {
         let size = self.element_type.size() as u64;
         let load_from = load_from.map(|(array, threads)| (array, threads.div_ceil(starts.len())));
         let mut lanes: Vec<Option<&mut Lane>> = self.lanes.iter_mut().map(Some).collect();
-        let found = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let looking: Vec<_> = (parts.iter_mut().zip(&starts))
                 .filter_map(|(part, &end)| {
                     let lane = lanes[part.loader].take()?;
@@ -220,9 +229,8 @@ impl<'g> Compression<'g> {
                     }))
                 })
                 .collect();
-            looking.into_iter().map(joined).collect::<Result<Vec<_>>>()
-        })?;
-        found.into_iter().reduce(ScanResult::merge).ok_or_else(|| Error::gpu("an array without parts"))
+            looking.into_iter().map(joined).collect()
+        })
     }
 
     /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks'
@@ -284,6 +292,12 @@ impl<'g> Compression<'g> {
     }
 }
 
+/// Combines what was found in all parts of an array.
+fn merged(parts: &[ScannedPart]) -> Result<ScanResult> {
+    let results = parts.iter().map(|part| part.result);
+    results.reduce(ScanResult::merge).ok_or_else(|| Error::gpu("an array without parts"))
+}
+
 /// What all lanes work on.
 struct Job<'a, S: ?Sized> {
     array: &'a ArraySource<'a, S>,
@@ -299,7 +313,7 @@ impl<'g> Lane<'g> {
         let stream = gpu.device.context().new_stream().doing("making a stream")?;
         Ok(Self {
             gpu,
-            compressor: Compressor::new(&gpu.device, &stream)?,
+            compressor: Compressor::new(&gpu.device, &stream, Sizing::Measured)?,
             lossless: None,
             part,
             slab: (slab > 0).then(|| allocate(&stream, slab)).transpose()?,
@@ -340,8 +354,8 @@ impl<'g> Lane<'g> {
                 };
                 compressor.compress_chunks(job.header, job.geometry, job.coder, chunks.clone(), &slab, output)
             } else {
-                self.compressor.set_coder(*job.coder);
-                self.compressor.compress_chunks(job.header, job.geometry, chunks.clone(), &slab, output)
+                let what = (chunks.clone(), job.coder.rewritable);
+                self.compressor.compress_chunks(job.header, job.geometry, what, &slab, output)
             };
             let records = compressed.map_err(failure)?;
             self.slab = own;

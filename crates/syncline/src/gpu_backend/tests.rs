@@ -102,12 +102,13 @@ fn compressed(
     options: &CompressOptions,
     sizes: Sizes,
 ) -> Vec<u8> {
-    let geometry = Geometry::new(shape);
+    let tile_size = options.tile().unwrap_or_default();
+    let geometry = Geometry::with_tiles(shape, tile_size);
     let pool = Pool::new(3, u64::MAX).unwrap();
     let array = ArraySource::new(bytes, 0, element);
     let mut work = Compression::with_sizes(gpus, element, &geometry, options, sizes).unwrap();
     let resolved = work.resolve(&array, options, &pool).unwrap();
-    let header = header_for(element, shape, options, TileSize::Small, &resolved);
+    let header = header_for(element, shape, options, tile_size, &resolved);
     let mut last = Vec::new();
     // Twice: the second time with everything used before, as for a PSNR.
     for _ in 0..2 {
@@ -133,21 +134,16 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     // Every combination has kernels of its own, and compiling them takes longer than the test.
     let usual = (ElementType::F32, Bound::Rel(1e-3));
     let ragged: &[u64] = pick(&[130, 70, 150], &[20, 30, 35]);
-    let planes = Coder::Huffman;
-    let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, planes, extents)).collect();
-    cases.push(((ElementType::F64, Bound::Abs(1e-4)), planes, ragged));
-    cases.push(((ElementType::F64, Bound::PwRel(1e-2)), planes, ragged));
-    // With codes as LZSS tokens.
+    let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, TileSize::Small, extents)).collect();
+    cases.push(((ElementType::F64, Bound::Abs(1e-4)), TileSize::Small, ragged));
+    cases.push(((ElementType::F64, Bound::PwRel(1e-2)), TileSize::Small, ragged));
     for extents in [shapes()[1], ragged] {
-        cases.push((usual, Coder::LzssHuffman, extents));
-        cases.push((usual, Coder::Auto, extents));
+        cases.push((usual, TileSize::Large, extents));
     }
-    for (case, ((element, bound), pipeline, extents)) in cases.into_iter().enumerate() {
+    for (case, ((element, bound), tile_size, extents)) in cases.into_iter().enumerate() {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(element, shape.len());
-        let options = CompressOptions::new(bound)
-            .with_advanced(Advanced::default().with_coder(pipeline))
-            .with_effort(Effort::Fast);
+        let options = CompressOptions::new(bound).with_advanced(Advanced::default().with_tile(tile_size));
         let options = options.with_backend(Backend::Cpu);
         let mut expected = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
@@ -156,7 +152,7 @@ fn streams_and_arrays_are_those_of_the_cpu() {
         }
         let array = decompress(&expected, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
         for sizes in sizes_of(case, 3) {
-            let what = format!("{element} {shape} {bound:?} {pipeline} {sizes:?}");
+            let what = format!("{element} {shape} {bound:?} {tile_size:?} {sizes:?}");
             let stream = compressed(gpus, &bytes, element, shape, &options, sizes);
             assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
             let count = shape.len();
@@ -202,60 +198,27 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
     }
 }
 
-/// Streams with token codebooks are those of the CPU, and become its arrays.
+/// Tiles whose size a sample chooses, once the devices have looked at the array with other tiles.
 #[test]
-fn streams_with_token_codebooks_are_those_of_the_cpu() {
-    let Some(gpus) = gpus() else { return };
-    let cases: [(Effort, &[u64], Bound); 3] = [
-        (Effort::Balanced, pick(&[130, 70, 150], &[20, 30, 35]), Bound::Rel(1e-3)),
-        (Effort::Balanced, pick(&[1100, 1050], &[110, 105]), Bound::PwRel(1e-2)),
-        (Effort::Best, pick(&[2_500_001], &[60_001]), Bound::Rel(1e-4)),
-    ];
-    for (case, (effort, extents, bound)) in cases.into_iter().enumerate() {
-        let shape = Shape::new(extents).unwrap();
-        let bytes = field(ElementType::F32, shape.len());
-        let options = CompressOptions::new(bound).with_effort(effort).with_backend(Backend::Cpu);
-        let mut stream = Vec::new();
-        compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
-        let file = StreamFile::open(stream.as_slice()).unwrap();
-        assert!(file.header().token_codes);
-        let array = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
-        let count = shape.len();
-        for sizes in sizes_of(case, 3) {
-            let what = format!("{shape} {bound:?} {effort} {sizes:?}");
-            let made = compressed(gpus, &bytes, ElementType::F32, shape, &options, sizes);
-            assert!(made == stream, "{what}: {} bytes, not {}", made.len(), stream.len());
-            for wanted in [0..count, count / 3..count / 3 * 2, count..count] {
-                check_decompression(gpus, &stream, array.bytes(), wanted, sizes, &what);
-            }
-        }
-        let mut into = vec![0xA5; array.bytes().len()];
-        let cuda = DecompressOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
-        assert!(file.decompress_into(&mut into, &cuda).unwrap().on_gpu() && into == array.bytes());
+fn tiles_are_chosen_by_a_sample() {
+    if gpus().is_none() {
+        return;
     }
-}
-
-/// GPUs decompress large tiles, with which only the CPU compresses.
-#[test]
-fn large_tiles_are_decompressed() {
-    let Some(gpus) = gpus() else { return };
     for extents in [pick(&[130, 70, 150][..], &[20, 30, 35]), pick(&[1100, 1050], &[110, 105])] {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(ElementType::F32, shape.len());
-        let options = CompressOptions::new(Bound::Rel(1e-3)).with_backend(Backend::Cpu);
-        let options = options.with_advanced(Advanced::default().with_tile(Some(TileSize::Large)));
-        let mut stream = Vec::new();
-        compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
-        let array = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
-        let count = shape.len();
-        for sizes in all_sizes() {
-            for wanted in [0..count, count / 3..count / 3 * 2, count..count] {
-                check_decompression(gpus, &stream, array.bytes(), wanted, sizes, &format!("{shape} {sizes:?}"));
-            }
-        }
+        let options = CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best);
+        let run = |backend| {
+            let (mut stream, options) = (Vec::new(), options.clone().with_backend(backend));
+            let made = compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
+            (stream, made.execution.on_gpu())
+        };
+        let (expected, _) = run(Backend::Cpu);
+        assert!(run(Backend::Cuda(CudaDevices::One(0))) == (expected.clone(), true), "{shape}");
+        let array = decompress(&expected, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
         let cuda = DecompressOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
         let mut into = vec![0xA5; array.bytes().len()];
-        let file = StreamFile::open(stream.as_slice()).unwrap();
+        let file = StreamFile::open(expected.as_slice()).unwrap();
         assert!(file.decompress_into(&mut into, &cuda).unwrap().on_gpu() && into == array.bytes());
     }
 }
@@ -329,8 +292,7 @@ fn the_library_says_where_it_worked() {
         (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
         (fast(Bound::Rel(1e-3)).with_fill(Fill::None), true),
         (fast(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
-        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)), true),
-        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_coder(Coder::Auto)), true),
+        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_tile(TileSize::Large)), true),
         (CompressOptions::new(Bound::Psnr(60.0)), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best).with_fill(Fill::Value(-9999.0)), true),
         (CompressOptions::new(Bound::Abs(1e-30)).with_advanced(Advanced::default().with_coder(Coder::Huffman)), false),

@@ -11,10 +11,10 @@ use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill, Pipeline};
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_cuda::Device;
 use syncline_cuda::error::CudaError;
-use syncline_cuda::pipeline::{CompressOptions, QueuedCompressor, compress_bound};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Sizing, compress_bound};
 
 use common::streams::{Field, Options};
 use common::{pick, unless_tiny};
@@ -34,8 +34,21 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>, MutexGuard<'static, ()>
 }
 
 fn options_of(options: &Options) -> CompressOptions {
-    let Options { bound, fill, group_log2, .. } = *options;
-    CompressOptions { bound, fill, group_log2 }
+    let Options { bound, fill, rewritable, tile_size } = *options;
+    CompressOptions { bound, fill, rewritable, tile_size }
+}
+
+fn new<'d>(
+    device: &'d Device,
+    stream: &Arc<CudaStream>,
+    field: &Field,
+    options: &Options,
+    batch_bytes: u64,
+) -> Result<Compressor<'d>, CudaError> {
+    let Field { element, shape, .. } = *field;
+    let options = &options_of(options);
+    let sizing = Sizing::WorstCase { element_type: element, shape, options };
+    Compressor::with_batch_bytes(device, stream, sizing, batch_bytes)
 }
 
 /// An array on the device, an output, and a word for the size of the stream.
@@ -64,13 +77,13 @@ impl Buffers {
         self.stream.memcpy_htod(&[u64::MAX], &mut self.size).unwrap();
     }
 
-    fn queue(&mut self, compressor: &mut QueuedCompressor<'_>) {
+    fn queue(&mut self, compressor: &mut Compressor<'_>) {
         let size = &mut self.size.as_view_mut();
-        compressor.compress(&self.input.as_view(), &mut self.output.as_view_mut(), Some(size)).unwrap();
+        compressor.queue(&self.input.as_view(), &mut self.output.as_view_mut(), Some(size)).unwrap();
     }
 
     /// Checks that the output is the CPU's stream, or that it is told that this stream is lossless.
-    fn check(&self, compressor: &QueuedCompressor<'_>, field: &Field, options: &Options) {
+    fn check(&self, compressor: &Compressor<'_>, field: &Field, options: &Options) {
         let what = format!("{}, {options:?}", field.name);
         if field.resolve(options).pipeline == Pipeline::Lossless {
             assert!(matches!(compressor.check(), Err(CudaError::Lossless(_))), "{what}");
@@ -92,7 +105,7 @@ impl Buffers {
 }
 
 /// Arrays of the same shape: smooth, with holes and fill values, with signed zeros, with lists that make chunks raw,
-/// almost constant, and rough.
+/// almost constant, of whole numbers, and rough.
 fn fields(element: ElementType, extents: &[u64]) -> Vec<Field> {
     let smooth = Field::smooth(element, extents, 0.01);
     let holes = smooth
@@ -104,31 +117,15 @@ fn fields(element: ElementType, extents: &[u64]) -> Vec<Field> {
     let zeros = smooth.clone().with("zeros", |i| [None, Some(-0.0), None, Some(0.0)][(i / 900 % 4) as usize]);
     let raw = Field::smooth(element, extents, 1e5).with("huge", |i| (i % 5 == 0).then_some(i as f64 * 1e20));
     let constant = Field::new("almost constant", element, extents, |i| if i == 77 { 1.5 } else { 1.25 });
-    vec![smooth, holes, zeros, raw, constant, Field::smooth(element, extents, 25.0)]
+    let whole = smooth.clone().with("whole numbers", |i| Some((40.0 * (i as f64 * 0.01).sin()).round()));
+    vec![smooth, holes, zeros, raw, constant, whole, Field::smooth(element, extents, 25.0)]
 }
 
 /// Captures the compression of one array, and launches the graph for others.
-fn check_graph(
-    device: &Device,
-    stream: &Arc<CudaStream>,
-    model: &Field,
-    fields: &[Field],
-    options: &Options,
-    batch_bytes: u64,
-) {
-    let what = (model.element, model.shape);
-    let mut buffers = Buffers::new(stream, model);
-    let device_options = options_of(options);
-    let input = buffers.input.as_view();
-    let compressor = QueuedCompressor::with_batch_bytes(
-        device,
-        stream,
-        &input,
-        what,
-        (&device_options, options.rewritable),
-        batch_bytes,
-    );
-    let mut compressor = compressor.unwrap();
+fn check_graph(device: &Device, stream: &Arc<CudaStream>, fields: &[Field], options: &Options, batch_bytes: u64) {
+    let mut buffers = Buffers::new(stream, &fields[0]);
+    let mut compressor = new(device, stream, &fields[0], options, batch_bytes).unwrap();
+    let held = compressor.workspace_bytes();
     buffers.fill(&fields[0]);
     buffers.queue(&mut compressor);
     buffers.check(&compressor, &fields[0], options);
@@ -141,29 +138,27 @@ fn check_graph(
         graph.launch().unwrap();
         buffers.check(&compressor, field, options);
     }
+    assert_eq!(compressor.workspace_bytes(), held, "everything was allocated by the constructor");
 }
 
 fn every_kind(element: ElementType, extents: [&[u64]; 3]) {
     let Some((device, stream, _alone)) = device() else { return };
     for (number, extents) in extents.into_iter().enumerate() {
         let fields = fields(element, extents);
-        // Arrays with everything: chunks that take the wide radius, and masked values.
-        let with_holes = |field: &Field| field.clone().with("NaN", |i| (i % 1000 < 20).then_some(f64::NAN));
-        let (rough, raw) = (with_holes(&fields[5]), with_holes(&fields[3]));
-        let with = |bound, fill, group_log2| Options { bound, fill, group_log2, rewritable: false };
+        let with = |bound, fill| Options { fill, ..Options::new(bound) };
         let fill = Fill::of(&[-9999.0, 60.0]).unwrap();
         let all = [
-            with(Bound::Rel(1e-3), fill, 7),
-            with(Bound::Abs(1e-3), Fill::None, 6),
-            with(Bound::PwRel(1e-2), Fill::Value(f64::NAN), 7),
-            Options { rewritable: true, ..with(Bound::Abs(1e-2), Fill::Value(-9999.0), 7) },
+            with(Bound::Rel(1e-3), fill),
+            with(Bound::Abs(1e-3), Fill::None),
+            with(Bound::PwRel(1e-2), Fill::Value(f64::NAN)),
+            Options { rewritable: true, ..with(Bound::Abs(1e-2), Fill::Value(-9999.0)) },
+            with(Bound::Abs(1e-2), fill).with_tiles(TileSize::Large),
         ];
         for (kind, options) in all.iter().enumerate() {
             // In tiny runs, each kind once, because each has kernels of its own.
-            let of_tiny = kind % 3 == number && (kind < 2) == (element == ElementType::F64);
+            let of_tiny = kind % 3 == number && (kind % 2 == 0) == (element == ElementType::F64);
             if unless_tiny(true, of_tiny) {
-                let model = if matches!(options.bound, Bound::PwRel(_)) { &raw } else { &rough };
-                check_graph(device, &stream, model, &fields, options, 1 << 30);
+                check_graph(device, &stream, &fields, options, 1 << 30);
             }
         }
     }
@@ -183,7 +178,7 @@ fn graphs_compress_every_kind_of_f64() {
     every_kind(ElementType::F64, [plane, line, cube]);
 }
 
-/// Several chunks, in one batch and in several, of which some take the wide radius.
+/// Several chunks, in one batch and in several.
 #[test]
 fn graphs_compress_several_batches() {
     let Some((device, stream, _alone)) = device() else { return };
@@ -195,67 +190,51 @@ fn graphs_compress_several_batches() {
     let mixed = Field::smooth(ElementType::F32, &extents, 25.0).with("half", |i| (i > half).then_some(0.5));
     let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) };
     let spikes = smooth.clone().with("spikes", |i| (i % 1009 == 5).then_some(60.0));
-    let wide = [smooth.clone(), mixed.clone()];
-    // Without room for anything but narrow codes and lists.
-    let narrow = [smooth.clone(), spikes];
+    let fields = [smooth, mixed, spikes];
     for batch_bytes in unless_tiny(&[1 << 30, 1][..], &[1]) {
-        check_graph(device, &stream, &mixed, &wide, &options, *batch_bytes);
-    }
-    for batch_bytes in unless_tiny(&[1 << 30, 1][..], &[1 << 30]) {
-        check_graph(device, &stream, &smooth, &narrow, &options, *batch_bytes);
+        check_graph(device, &stream, &fields, &options, *batch_bytes);
     }
 }
 
 #[test]
-fn unqueueable_options_are_errors() {
+fn options_that_need_the_host_are_errors() {
     let Some((device, stream, _alone)) = device() else { return };
     let smooth = Field::smooth(ElementType::F32, &[5000], 0.01);
     let mut buffers = Buffers::new(&stream, &smooth);
-    let what = (smooth.element, smooth.shape);
-    let new = |bound, fill, input: &CudaSlice<u8>| {
-        let options = options_of(&Options { fill, ..Options::new(bound) });
-        QueuedCompressor::new(device, &stream, &input.as_view(), what, &options, false)
-    };
-    let unsupported = |result: Result<QueuedCompressor<'_>, CudaError>, word: &str| {
+    let new = |bound, fill| new(device, &stream, &smooth, &Options { fill, ..Options::new(bound) }, 1 << 30);
+    let unsupported = |result: Result<Compressor<'_>, CudaError>, word: &str| {
         let error = result.unwrap_err();
         assert!(matches!(error, CudaError::Unsupported(_)) && error.to_string().contains(word), "{error}");
     };
-    unsupported(new(Bound::Psnr(60.0), Fill::None, &buffers.input), "PSNR");
-    unsupported(new(Bound::Abs(0.1), Fill::Auto, &buffers.input), "fill");
-    assert!(matches!(new(Bound::Lossless, Fill::None, &buffers.input), Err(CudaError::Lossless(_))));
-    let short = stream.alloc_zeros::<u8>(100).unwrap();
-    assert!(matches!(new(Bound::Abs(0.1), Fill::None, &short), Err(CudaError::InvalidArgument(_))));
+    unsupported(new(Bound::Psnr(60.0), Fill::None), "PSNR");
+    unsupported(new(Bound::Abs(0.1), Fill::Auto), "fill");
+    assert!(matches!(new(Bound::Lossless, Fill::None), Err(CudaError::Lossless(_))));
+    assert!(matches!(new(Bound::Abs(-1.0), Fill::None), Err(CudaError::Core(_))));
 
-    let mut compressor = new(Bound::Abs(1e-3), Fill::None, &buffers.input).unwrap();
-    let fails = |buffers: &Buffers, compressor: &QueuedCompressor<'_>| {
-        assert_eq!(stream.clone_dtoh(&buffers.size).unwrap(), [0]);
-        compressor.check().unwrap_err()
-    };
-    // The model has no chunk that takes the wide radius, and no masked values.
-    let rough = Field::smooth(ElementType::F32, &[5000], 25.0);
-    let holes = smooth.clone().with("NaN", |i| (i == 77).then_some(f64::NAN));
-    let zeros = smooth.clone().with("-0.0", |i| (i % 100 == 5).then_some(-0.0));
-    for (field, word) in [(&rough, "16 bits"), (&holes, "masked"), (&zeros, "masked")] {
-        buffers.fill(field);
-        buffers.queue(&mut compressor);
-        let error = fails(&buffers, &compressor);
-        assert!(matches!(error, CudaError::Unsupported(_)) && error.to_string().contains(word), "{error}");
-        // Nothing of it is left for the next array.
-        buffers.fill(&smooth);
-        buffers.queue(&mut compressor);
-        buffers.check(&compressor, &smooth, &Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) });
-    }
-
-    let mut relative = new(Bound::Rel(1e-3), Fill::None, &buffers.input).unwrap();
+    let mut relative = new(Bound::Rel(1e-3), Fill::None).unwrap();
+    assert!(matches!(relative.check(), Err(CudaError::InvalidArgument(_))), "nothing was compressed");
     buffers.fill(&Field::new("constant", ElementType::F32, &[5000], |_| 3.0));
     buffers.queue(&mut relative);
-    let error = fails(&buffers, &relative);
+    let error = relative.check().unwrap_err();
+    assert_eq!(stream.clone_dtoh(&buffers.size).unwrap(), [0]);
     assert!(matches!(error, CudaError::Lossless(_)), "{error}");
+    // Nothing of it is left for the next array.
+    buffers.fill(&smooth);
+    buffers.queue(&mut relative);
+    buffers.check(&relative, &smooth, &Options { fill: Fill::None, ..Options::new(Bound::Rel(1e-3)) });
 
+    let short = stream.alloc_zeros::<u8>(100).unwrap();
+    let wrong = relative.queue(&short.as_view(), &mut buffers.output.as_view_mut(), None);
+    assert!(matches!(wrong, Err(CudaError::InvalidArgument(_))));
     let mut view = buffers.output.slice_mut(..1024);
-    relative.compress(&stream.clone_htod(&smooth.bytes).unwrap().as_view(), &mut view, None).unwrap();
+    relative.queue(&buffers.input.as_view(), &mut view, None).unwrap();
     assert!(matches!(relative.check(), Err(CudaError::NoRoom { available: 1024, .. })));
     let mut view = buffers.output.slice_mut(..100);
-    let nothing = relative.compress(&buffers.input.as_view(), &mut view, None);
+    let nothing = relative.queue(&buffers.input.as_view(), &mut view, None);
     assert!(matches!(nothing, Err(CudaError::NoRoom { .. })));
+
+    // One that waits has nothing to queue with.
+    let mut measured = Compressor::new(device, &stream, Sizing::Measured).unwrap();
+    let queued = measured.queue(&buffers.input.as_view(), &mut buffers.output.as_view_mut(), None);
+    assert!(matches!(queued, Err(CudaError::InvalidArgument(_))));
 }
