@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-mod lines;
+
 mod rows;
 pub(crate) mod structs;
 mod units;
