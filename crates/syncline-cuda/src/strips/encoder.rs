@@ -305,7 +305,7 @@ impl TileEncoder {
         let mut costs = frame.slice(chunks * (PREDICTORS + MOST_CANDIDATES) * MOST_SAMPLED)?;
         // The number of tiles that another kernel leaves over, then those tiles.
         let mut listed = match self.cubes {
-            Some(_) => Some(frame.slice::<u32>(1 + batch.tiles() as usize)?),
+            Some(_) => Some(frame.slice(1 + batch.tiles() as usize)?),
             None => None,
         };
         work.choose(&mut costs, &mut done[0], &mut encoded.choices, listed.as_mut())?;
@@ -320,6 +320,7 @@ impl TileEncoder {
                 &mut serialized, &mut encoded.choices, &mut codewords, &mut encoded.codebooks)
         }?;
         work.encode(&codewords.as_view(), &mut encoded, listed.as_mut())?;
+        encoded.listed = listed;
         Ok(encoded)
     }
 }
