@@ -62,7 +62,7 @@ pub(super) const NO_PLACE: u64 = u64::MAX;
 impl TileSummary {
     /// Returns the bytes of sections 0 and 1 of a chunk of `tiles` tiles.
     pub fn section_bytes(&self, tiles: u32) -> [u32; 2] {
-        let words = 4 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
+        let words = 3 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
         [4 * words, tiles.div_ceil(32).next_multiple_of(4) + 4 * self.base_words]
     }
 }
