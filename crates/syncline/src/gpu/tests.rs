@@ -263,7 +263,8 @@ fn damaged_streams_are_errors() {
     }
 }
 
-/// Streams of all kinds in turn; those that need less than the one before leave the workspace as it is.
+/// Streams of all kinds in turn; those that need less than the one before leave the workspace as it is, but for tables
+/// that depend on the extents of tiles.
 #[test]
 fn decompression_keeps_its_workspace() {
     let Some((mut compressor, _shared)) = compressor() else { return };
@@ -286,7 +287,7 @@ fn decompression_keeps_its_workspace() {
             assert!(output.to_vec().unwrap() == elements, "{of} {shape} {options:?}");
         }
         let now = compressor.decompressor.as_ref().map(|kept| kept.workspace_bytes());
-        assert!(now.is_some() && (!smaller || now == held), "{of} {shape}: {held:?}, then {now:?}");
+        assert!(now.is_some() && (!smaller || now <= held), "{of} {shape}: {held:?}, then {now:?}");
         held = now;
     }
 }
