@@ -27,8 +27,8 @@ use crate::predict::structs::Plans;
 declare_kernels! {
     /// The kernel of `kernels/decode/any.cu`.
     struct AnyKernels in "decode/any.cu", of (format: Format) {
-        with ELEMENT_BYTES = format.element_bytes();
-        with LOGARITHM = format.logarithm;
+        with DOUBLE = format.double;
+        with LOG = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
         with WARPS = format.warps();
         with MEMORY_BYTES = format.memory_bytes();
@@ -42,8 +42,8 @@ declare_kernels! {
 declare_kernels! {
     /// The kernel of `kernels/decode/cubes.cu`.
     struct CubeKernels in "decode/cubes.cu", of (cubes: CubeFormat) {
-        with ELEMENT_BYTES = cubes.format.element_bytes();
-        with LOGARITHM = cubes.format.logarithm;
+        with DOUBLE = cubes.format.double;
+        with LOG = cubes.format.logarithm;
         with WARPS = cubes.warps;
         with MEMORY_BYTES = cubes.memory_bytes();
         with ROW = lines::ROW;
@@ -62,7 +62,7 @@ declare_kernels! {
 /// Blocks for each multiprocessor that decode what the kernel of ordinary tiles has left over.
 const LISTED_BLOCKS: u32 = 8;
 /// Anchors that a tile has room for, as in `kernels/predict/plans.cuh`.
-const MAX_ANCHORS: u32 = 128;
+const MOST_ANCHORS: u32 = 128;
 
 /// The properties that the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +102,7 @@ impl Format {
             (false, false) => 4,
             (false, true) => 8,
         };
-        // Values have a gap after each 32.
-        let values = (self.tile_elements + self.tile_elements / 32) * value_bytes;
-        (values + self.tile_elements * (4 + 1) + 4 * MAX_ANCHORS).next_multiple_of(8)
+        self.tile_elements * (value_bytes + 4 + 1) + 4 * MOST_ANCHORS
     }
 }
 

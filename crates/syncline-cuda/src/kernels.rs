@@ -83,7 +83,6 @@ const FILES: &[Source] = headers![
     "predict/lines.cuh",
     "predict/lorenzo.cuh",
     "predict/plans.cuh",
-    "quantize/math.cuh",
     "quantize/quantize.cuh",
     "quantize/tile.cuh",
     "strips/alphabet.cuh",

@@ -5,8 +5,8 @@
 // unit follow each other and are copied to shared memory before, to the place where tiles are reconstructed after. A
 // block has the decoding tables of one chunk at a time.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
-// LOGARITHM      1 if integers are logarithms, whose signs are stored separately
+// DOUBLE         1 if elements are f64, 0 if f32
+// LOG            1 if integers are logarithms, whose signs are stored separately
 // WARPS          warps of a block
 // MEMORY_BYTES   bytes of shared memory of a block
 // ROW, PLANE     elements of shared memory from row to row, and from plane to plane
@@ -60,7 +60,7 @@ struct Target {
     Element *out; // its first element
 };
 
-#if !LOGARITHM
+#if !LOG
 // Sums the integers of anchors: a lattice of two positions along x and y, and of two or eight along z.
 __device__ inline int32_t sum_lattice(int32_t integer) {
 #pragma unroll
@@ -158,7 +158,7 @@ __device__ inline void write(Element *to, const Element (&elements)[COUNT], bool
         }
         return;
     }
-#if ELEMENT_BYTES == 8
+#if DOUBLE
 #pragma unroll
     for (uint32_t i = 0; i < COUNT; i += 2) {
         __stcs(reinterpret_cast<double2 *>(to + i), make_double2(elements[i], elements[i + 1]));
@@ -225,7 +225,7 @@ struct Place {
 #pragma unroll
             for (uint32_t i = 0; i < 2; ++i) {
                 const Element value = value_of(int32_t(uint32_t(q[z][i]) + uint32_t(target.base)), values);
-                elements[i] = limited(LOGARITHM && is_negative ? -value : value, values);
+                elements[i] = limited(LOG && is_negative ? -value : value, values);
             }
             write(out + z * geometry.strides[1], elements, vectors);
         }
@@ -321,7 +321,7 @@ __device__ inline void decode_unit(const OwnChunk &chunk, uint32_t first, const 
                       output + own};
     };
     uint32_t lanes = __ballot_sync(ALL_LANES, is_interpolated && strip == 0);
-#if !LOGARITHM
+#if !LOG
     while (lanes != 0) {
         const uint32_t one = __ffs(lanes) - 1;
         lanes &= lanes - 1;
@@ -343,7 +343,7 @@ __device__ inline void decode_unit(const OwnChunk &chunk, uint32_t first, const 
         const bool is_negative = meta_sign(meta) == 1;
         if (meta_constant(meta)) {
             const Element value = value_of(target.base, to.values);
-            to.write_constant(LOGARITHM && is_negative ? -value : value, target.out);
+            to.write_constant(LOG && is_negative ? -value : value, target.out);
         } else {
             to.write_sums(target, chunk.record.predictors[meta_predictor(meta)], is_negative);
         }

@@ -23,7 +23,7 @@ struct __align__(16) TileMemory {
         StripScratch strips;
     };
     TileBitmaps bitmaps;
-    int32_t lattice[MAX_ANCHORS];
+    int32_t lattice[MOST_ANCHORS];
     TileSums sums;
     uint32_t first_word; // for the caller
 

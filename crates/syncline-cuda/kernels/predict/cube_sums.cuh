@@ -1,5 +1,5 @@
-// The inverse of Lorenzo prediction of a tile of 8x8x8 in registers. Lane `l` has the elements (z, l / 4, 2 (l % 4)) and
-// those beside them along x, for all z. All sums wrap.
+// The inverse of Lorenzo prediction of a tile of 8x8x8 in registers. Lane `l` has the elements (z, l / 4, 2 (l % 4))
+// and those beside them along x, for all z. All sums wrap.
 #pragma once
 #include "device/warp.cuh"
 #include "format/constants.cuh"

@@ -3,6 +3,10 @@
 #include "predict/lorenzo.cuh"
 #include "predict/plans.cuh"
 
+// Values are stored with a gap after each 32, so that neither lanes with adjacent elements nor lanes with adjacent rows
+// conflict in shared-memory banks.
+__device__ inline constexpr uint32_t padded(uint32_t element) { return element + element / WARP; }
+
 // The constants of interpolation, of the element's type: `Interpolation` of the core.
 struct InterpolationStep {
     Element step, inverse, bound;
@@ -134,7 +138,7 @@ __device__ inline uint32_t code_anchors(const Step &step, const Plans &plans, co
 
 // Interpolates a tile by a plan. `v` has its integers without the base, `values` receives what decoders reconstruct,
 // `codes` the codes in the order of the strips; it may be the same memory as `v`. `missed` receives the bitmap of the
-// elements that must then be verbatim, and `verbatim` their number. `lattice` is shared memory for MAX_ANCHORS
+// elements that must then be verbatim, and `verbatim` their number. `lattice` is shared memory for MOST_ANCHORS
 // integers. Returns the cost, that of verbatim values included. All threads of the tile call this.
 __device__ inline uint32_t interpolate(const Step &step, const TileBox &tile, const TileSource &source,
                                        const Plans &plans, const PlanHead &plan, const QuantizedTile &quantized,
@@ -165,16 +169,17 @@ __device__ inline uint32_t interpolate(const Step &step, const TileBox &tile, co
     const bool is_cubic = plan.is_cubic != 0;
     for (uint32_t number = 0; number < plan.passes; ++number) {
         const PlanPass pass = plans.passes[plan.first_pass + number];
-        const PlanStep *steps = static_cast<const PlanStep *>(plans.steps) + pass.first_step;
+        const PlanStep<Element> *steps = steps_of<Element>(plans, pass);
         for (uint32_t i = tile_thread(); i < pass.lines * pass.groups; i += TILE_THREADS) {
             const PlanGroup group(pass, i);
             const uint32_t start = plans.places[pass.first_line + group.line];
             const uint16_t *places = plans.places + pass.first_code + group.line * pass.points;
             float factors = 1.0f;
             for (uint32_t point = group.first; point < group.end; ++point) {
-                const PlanStep at = steps[point];
+                const PlanStep<Element> at = steps[point];
                 const uint32_t place = start + at.place;
-                const Element prediction = predict(at, is_cubic, values, start);
+                const Element prediction =
+                    predicted(at, is_cubic, start, [&](uint32_t i) { return values[padded(i)]; });
                 Interpolated found(step, constants, values[padded(place)], prediction);
                 if (quantized.any_not_coded && (bit_of(bitmaps.fill, place) || bit_of(bitmaps.foreign, place))) {
                     found.value = prediction;

@@ -1,5 +1,5 @@
-// Interpolation along lines of a tile whose axes have SIDE elements: the known values of a line are read once, and those
-// between them are predicted with weights that are constants (`syncline_core::predict::interpolate`).
+// Interpolation along lines of a tile whose axes have SIDE elements: the known values of a line are read once, and
+// those between them are predicted with weights that are constants (`syncline_core::predict::interpolate`).
 #pragma once
 #include "predict/arithmetic.cuh"
 
@@ -51,8 +51,8 @@ __device__ inline void predict_line(const Value *line, Value *predictions) {
     }
 }
 
-// Reconstructs these positions from the codes, which follow each other: `correct` is called with each prediction and its
-// code.
+// Reconstructs these positions from the codes, which follow each other: `correct` is called with each prediction and
+// its code.
 template <uint32_t N, uint32_t S, bool IS_CUBIC, typename Place, typename Value, typename Correct>
 __device__ inline void reconstruct_line(Value *line, const int16_t *codes, Correct correct) {
     constexpr uint32_t COUNT = (N - 1 - S + 2 * S - 1) / (2 * S);

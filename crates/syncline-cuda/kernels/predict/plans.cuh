@@ -1,36 +1,40 @@
 // Plans of interpolation inside a tile (docs/FORMAT.md, "Interpolation"), as encoder and decoder share them: which
-// elements are predicted from which, in the order of operations that the format defines.
-//
-// ELEMENT_BYTES  4: f32, 8: f64
+// elements are predicted from which, in the order of operations that the format defines. They are tables that
+// src/predict/plans.rs makes.
 #pragma once
 #include "geometry.cuh"
 #include "predict/arithmetic.cuh"
 #include "predict/structs.cuh"
 
-#if ELEMENT_BYTES == 4
-typedef FloatStep PlanStep;
-#else
-typedef DoubleStep PlanStep;
-#endif
+// Most anchors of a tile: two in each row of a large tile of two dimensions.
+constexpr uint32_t MOST_ANCHORS = 128;
 
-// Most anchors of a tile: two in each row of a large two-dimensional one.
-constexpr uint32_t MAX_ANCHORS = 128;
+// The steps of elements of a type.
+template <typename Element> struct StepOf {
+    typedef FloatStep Type;
+};
+template <> struct StepOf<double> {
+    typedef DoubleStep Type;
+};
+template <typename Element> using PlanStep = typename StepOf<Element>::Type;
 
-// Values are stored with a gap after each 32, so that neither lanes with adjacent elements nor lanes with adjacent rows
-// conflict in shared-memory banks.
-__device__ inline constexpr uint32_t padded(uint32_t element) { return element + element / WARP; }
-
-// Returns the prediction of the point of a step in the line that starts at `start`, from the values of its neighbors.
 template <typename Element>
-__device__ inline Element predict(const PlanStep &step, bool is_cubic, const Element *values, uint32_t start) {
-    auto value = [&](uint32_t number) { return values[padded(start + step.neighbors[number])]; };
+__device__ inline const PlanStep<Element> *steps_of(const Plans &plans, const PlanPass &pass) {
+    return static_cast<const PlanStep<Element> *>(plans.steps) + pass.first_step;
+}
+
+// Returns the prediction of the point of a step in the line that starts at `start`. Element `i` of the tile is
+// `value(i)`.
+template <typename Step, typename Value>
+__device__ inline auto predicted(const Step &step, bool is_cubic, uint32_t start, Value value) {
+    auto neighbor = [&](uint32_t number) { return value(start + step.neighbors[number]); };
     if (!is_cubic) {
-        return product_plus(value(2), step.weights[2], product(value(1), step.weights[1]));
+        return product_plus(neighbor(2), step.weights[2], product(neighbor(1), step.weights[1]));
     }
-    Element sum = product(value(0), step.weights[0]);
-    sum = product_plus(value(1), step.weights[1], sum);
-    sum = product_plus(value(2), step.weights[2], sum);
-    return product_plus(value(3), step.weights[3], sum);
+    auto sum = product(neighbor(0), step.weights[0]);
+    sum = product_plus(neighbor(1), step.weights[1], sum);
+    sum = product_plus(neighbor(2), step.weights[2], sum);
+    return product_plus(neighbor(3), step.weights[3], sum);
 }
 
 // A group of up to four consecutive points of a line.

@@ -7,10 +7,6 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::array::Element;
-use syncline_core::bound::Pipeline;
-use syncline_core::container::Header;
-use syncline_core::geometry::Geometry;
-use syncline_core::predict::interpolate::Scheme;
 
 use scratch::{Scratch, Sizes};
 
@@ -94,7 +90,7 @@ impl Decompressor {
             geometry: DeviceGeometry::new(tiling, header.group_log2),
             parser: RecordParser::new(device, header.element_type.size())?,
             decoder: TileDecoder::new(device, &stream, header, tiling)?,
-            plans: plans.map_or_else(|| plans_of(&stream, header, tiling), Ok)?,
+            plans: plans.map_or_else(|| InterpolationPlans::of_stream(&stream, header, tiling), Ok)?,
             hasher: Hasher::new(device)?,
             scratch,
             chunks_in_batch,
@@ -304,12 +300,4 @@ impl Decompressor {
         *progress_is_clear = true;
         Ok(())
     }
-}
-
-/// Makes the plans of all schemes that a stream with this header can name.
-fn plans_of(stream: &Arc<CudaStream>, header: &Header, tiling: &Geometry) -> Result<InterpolationPlans> {
-    let interpolates = header.pipeline == Pipeline::Quantized;
-    let codes = if interpolates { 1..=u8::MAX } else { 1..=0 };
-    let schemes: Vec<_> = codes.filter_map(|code| Scheme::from_code(code, tiling.axes())).collect();
-    InterpolationPlans::new(stream, header.element_type, tiling, &schemes)
 }

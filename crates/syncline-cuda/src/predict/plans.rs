@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
 use syncline_core::array::ElementType;
+use syncline_core::bound::Pipeline;
+use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::predict::interpolate::{PassShape, Plan, Point, Scheme};
 use syncline_core::predict::orders::COST_GROUP;
@@ -61,6 +63,17 @@ impl InterpolationPlans {
             }
             other => Err(CudaError::invalid(format!("arrays of {other} are not interpolated"))),
         }
+    }
+
+    /// Makes the plans of all schemes that tiles of the stream with this header may have; see [`Self::new`].
+    ///
+    /// # Errors
+    /// The errors of [`Self::new`].
+    pub fn of_stream(stream: &Arc<CudaStream>, header: &Header, geometry: &Geometry) -> Result<Self> {
+        let is_interpolated = header.pipeline == Pipeline::Quantized;
+        let codes = (1..=LARGEST_SCHEME).filter(|_| is_interpolated);
+        let schemes: Vec<Scheme> = codes.filter_map(|code| Scheme::from_code(code, geometry.axes())).collect();
+        Self::new(stream, header.element_type, geometry, &schemes)
     }
 
     /// Returns the bytes of device memory that the plans take.

@@ -2,7 +2,6 @@
 //! are still valid.
 
 use syncline_core::container::HEADER_LEN;
-use syncline_core::predict::interpolate::Scheme;
 use syncline_cuda::container::parse::{RecordParser, Records};
 use syncline_cuda::container::parsed::PROBLEM_WORDS;
 use syncline_cuda::decode::{Decoding, TileDecoder};
@@ -102,13 +101,11 @@ fn left_over<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8]) -
     let problems = problems.as_view_mut();
     let mut parsed = parser.parse(&mut frame, records, &header, &on_device, &batch, problems, None).unwrap();
     let decoder = TileDecoder::new(device, stream, &header, &geometry).unwrap();
-    let schemes: Vec<_> = (1..=u8::MAX).filter_map(|code| Scheme::from_code(code, geometry.axes())).collect();
-    let plans = InterpolationPlans::new(stream, header.element_type, &geometry, &schemes).unwrap();
     let work = Decoding {
         input: &input.as_view(),
         parsed: &mut parsed,
         batch: &batch,
-        plans: &plans,
+        plans: &InterpolationPlans::of_stream(stream, &header, &geometry).unwrap(),
         tiles: 0..geometry.tiles(),
         output: &mut output.as_view_mut(),
         first_element: 0,

@@ -164,8 +164,8 @@ fn chunks_whose_samples_mislead_are_the_cpus() {
             seen.add(&check(device, &field, &options, 4096, 1));
         }
         // Bitmaps outside of the sample only.
-        let field = field("some noise", false, 5)
-            .with("holes", |i| (!is_counted(i / 72) && i % 7 < 3).then_some(f64::NAN));
+        let field =
+            field("some noise", false, 5).with("holes", |i| (!is_counted(i / 72) && i % 7 < 3).then_some(f64::NAN));
         seen.add(&check(device, &field, &Options::new(Bound::Abs(1e-3)), 4096, 1));
     }
     assert!(seen.bitmaps > 0 && seen.raw < seen.chunks && seen.constant > 0, "{seen:?}");
