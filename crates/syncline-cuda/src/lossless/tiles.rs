@@ -122,7 +122,7 @@ impl Tiles {
             .product();
         let of_chunk = of_tile * geometry.tiles().clamp(1, geometry.tiles_per_chunk().into());
         Ok(Self {
-            geometry: DeviceGeometry::new(geometry, 7),
+            geometry: DeviceGeometry::new(geometry),
             map: if element.is_float() { 2 } else { element.is_signed_integer().into() },
             element_bytes: element.size() as u32,
             slot_bytes: (of_chunk * element.size() as u64).next_multiple_of(16),
