@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 mod lines;
-mod rows;
+mod points;
 pub(crate) mod structs;
 mod units;
 
