@@ -137,7 +137,7 @@ impl TileDecoder {
             multiprocessors: device.info().multiprocessors,
             format,
             tiling: geometry.clone(),
-            geometry: DeviceGeometry::new(geometry, header.group_log2),
+            geometry: DeviceGeometry::new(geometry),
             values: Values::new(header),
             any,
         })

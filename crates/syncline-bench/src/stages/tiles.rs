@@ -7,9 +7,8 @@ use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::mem::scatter::Scatter;
-use syncline_core::predict::TileInfo;
-use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
 use syncline_core::predict::lorenzo::Scratch;
+use syncline_core::predict::orders;
 use syncline_core::predict::word::Word;
 use syncline_core::predict::words;
 use syncline_core::quantize::fill::fill_excluded;
@@ -96,7 +95,7 @@ impl<T: Real + Element> Case<'_, T> {
                 window.gather(tile, &mut x);
                 let mut exact = TileMask::default();
                 if linear.quantize_tile(&x[..tile.len()], &mut q, &mut exact) {
-                    fill_excluded(&mut q[..tile.len()], tile.extent, &exact, 0);
+                    fill_excluded(&mut q[..tile.len()], tile.extent, &exact);
                 }
                 black_box(&mut q);
             }
@@ -106,24 +105,30 @@ impl<T: Real + Element> Case<'_, T> {
         for (tile, slot) in self.tiles.iter().zip(integers.chunks_mut(extent)) {
             window.gather(tile, &mut x);
             linear.quantize_tile(&x[..tile.len()], slot, &mut TileMask::default());
+            let base = slot[0];
+            slot.iter_mut().for_each(|integer| *integer = integer.wrapping_sub(base));
         }
-        let mut codes = vec![RADIUS as u16; integers.len()];
-        let mut infos: Vec<TileInfo<i32>> = Vec::with_capacity(self.tiles.len());
-        let mut outliers = Vec::new();
-        self.time("predict + codes", records, || {
-            infos.clear();
-            outliers.clear();
+        let list: Vec<u8> = orders::predictors(self.geometry.axes()).take(orders::MOST_LISTED).collect();
+        let mut codes = vec![0_i32; integers.len()];
+        let mut chosen = Vec::with_capacity(self.tiles.len());
+        let mut scratch = orders::Scratch::default();
+        self.time("predict by the cheapest of three", records, || {
+            chosen.clear();
             let slots = integers.chunks(extent).zip(codes.chunks_mut(extent));
             for (tile, (integers, codes)) in self.tiles.iter().zip(slots) {
-                let (integers, codes) = (&integers[..tile.len()], &mut codes[..tile.len()]);
-                infos.push(encode_tile(integers, tile.extent, self.geometry.axes(), RADIUS, codes, &mut outliers));
+                let integers = &integers[..tile.len()];
+                let (place, _, predicted) = orders::predict(integers, tile.extent, &list, &mut scratch);
+                codes[..tile.len()].copy_from_slice(predicted);
+                chosen.push(list[usize::from(place)]);
             }
         })?;
 
         self.time("inverse prediction", records, || {
-            for ((tile, info), codes) in self.tiles.iter().zip(&infos).zip(codes.chunks(extent)) {
-                decode_tile(&codes[..tile.len()], tile.extent, info.predictor, info.base, RADIUS, &[], &mut q);
-                black_box(&mut q);
+            for ((tile, &predictor), codes) in self.tiles.iter().zip(&chosen).zip(codes.chunks(extent)) {
+                let q = &mut q[..tile.len()];
+                q.copy_from_slice(&codes[..tile.len()]);
+                orders::restore(q, tile.extent, predictor, 0);
+                black_box(q);
             }
         })?;
         let mut output = vec![0_u8; self.bytes.len()];
@@ -131,10 +136,11 @@ impl<T: Real + Element> Case<'_, T> {
             for mut sink in Scatter::new(&mut output, &self.geometry, self.geometry.whole(), size_of::<T>()) {
                 let chunk = self.geometry.chunk_range(sink.chunk());
                 for number in chunk.start as usize..chunk.end as usize {
-                    let (tile, info) = (&self.tiles[number], &infos[number]);
-                    let codes = &codes[number * extent..][..tile.len()];
-                    decode_tile(codes, tile.extent, info.predictor, info.base, RADIUS, &[], &mut q);
-                    linear.dequantize(&q[..tile.len()], &mut x);
+                    let tile = &self.tiles[number];
+                    let q = &mut q[..tile.len()];
+                    q.copy_from_slice(&codes[number * extent..][..tile.len()]);
+                    orders::restore(q, tile.extent, chosen[number], 0);
+                    linear.dequantize(q, &mut x);
                     sink.put(&x);
                 }
             }

@@ -92,14 +92,14 @@ fn left_over<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8]) -
     let (header, geometry) = opened(bytes);
     let info = StreamInfo::from_bytes(bytes).unwrap();
     let lengths: Vec<u32> = (0..geometry.chunks()).map(|chunk| info.record(chunk).1 as u32).collect();
-    let batch = ChunkBatch::new(&geometry, header.group_log2, 0..geometry.chunks()).unwrap();
+    let batch = ChunkBatch::new(&geometry, 0..geometry.chunks()).unwrap();
     let input = stream.clone_htod(bytes).unwrap();
     let mut output = stream.alloc_zeros::<u8>(geometry.elements() as usize * size_of::<T>()).unwrap();
     let mut problems = stream.alloc_zeros::<u32>(lengths.len() * PROBLEM_WORDS).unwrap();
     let mut arena = Arena::new(stream.clone());
     let mut frame = arena.frame().unwrap();
     let records = Records { input: &input.as_view(), first: HEADER_LEN as u64, lengths: &lengths };
-    let on_device = DeviceGeometry::new(&geometry, header.group_log2);
+    let on_device = DeviceGeometry::new(&geometry);
     let parser = RecordParser::new(device, size_of::<T>()).unwrap();
     let problems = problems.as_view_mut();
     let mut parsed = parser.parse(&mut frame, records, &header, &on_device, &batch, problems, None).unwrap();
