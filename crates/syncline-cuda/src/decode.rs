@@ -3,23 +3,26 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 mod lines;
+mod points;
 pub(crate) mod structs;
+mod units;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 
 use self::structs::{Request, Values};
+use self::units::UnitDecoder;
 use crate::container::parsed::Parsed;
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, tile_span};
 use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
@@ -27,34 +30,14 @@ use crate::predict::structs::Plans;
 declare_kernels! {
     /// The kernel of `kernels/decode/any.cu`.
     struct AnyKernels in "decode/any.cu", of (format: Format) {
-        with DOUBLE = format.double;
-        with LOG = format.logarithm;
+        with ELEMENT_BYTES = format.element_bytes();
+        with LOGARITHM = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
         with WARPS = format.warps();
         with MEMORY_BYTES = format.memory_bytes();
         fn decode_any(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, plans: Plans,
             request: Request, output: Out<u8> as "Bits *",
-        );
-    }
-}
-
-declare_kernels! {
-    /// The kernel of `kernels/decode/cubes.cu`.
-    struct CubeKernels in "decode/cubes.cu", of (cubes: CubeFormat) {
-        with DOUBLE = cubes.format.double;
-        with LOG = cubes.format.logarithm;
-        with WARPS = cubes.warps;
-        with MEMORY_BYTES = cubes.memory_bytes();
-        with ROW = lines::ROW;
-        with PLANE = lines::PLANE;
-        with STORED = lines::STORED;
-        with STRIP_ROOM = lines::STRIP_ROOM;
-        with TABLE_WORDS = lines::TABLE_WORDS;
-        with LINES_AT = lines::LINES_AT;
-        fn decode_cubes(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, lines: In<u32>,
-            request: Request, output: Out<u8> as "Element *",
         );
     }
 }
@@ -106,43 +89,6 @@ impl Format {
     }
 }
 
-/// The properties that the kernel of ordinary cubes is compiled for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct CubeFormat {
-    format: Format,
-    warps: u32,
-}
-
-impl CubeFormat {
-    /// Most warps of a block: each can use 128 registers.
-    const MOST_WARPS: u32 = 16;
-
-    /// Returns the format for a device with this much shared memory per block in bytes; `None` if tiles have another
-    /// shape, or if the memory does not suffice for several warps.
-    fn new(format: Format, geometry: &Geometry, shared_memory: u32) -> Option<Self> {
-        let own = |warps| Self { format, warps };
-        let room = shared_memory.checked_sub(own(0).memory_bytes())?;
-        let warps = (room / (own(1).memory_bytes() - own(0).memory_bytes())).min(Self::MOST_WARPS);
-        (geometry.axes() == 3 && format.tile_elements == 512 && warps >= 2).then(|| own(warps))
-    }
-
-    /// Returns the bytes of shared memory of a block (`BlockMemory` of the kernel).
-    fn memory_bytes(self) -> u32 {
-        let codes = 8 * (4 * lines::STRIP_ROOM as u32 + 2) * 2;
-        let values = 2 * (8 * lines::PLANE as u32 + 4) * self.format.element_bytes() as u32;
-        let tables = 4 * (4 << syncline_core::strips::MAX_LENGTH) + 4 * lines::TABLE_WORDS as u32 + 16;
-        self.warps * (codes + values) + tables
-    }
-}
-
-/// Decodes ordinary tiles of 8x8x8.
-#[derive(Debug, Clone)]
-struct Cubes {
-    kernels: CubeKernels,
-    format: CubeFormat,
-    lines: CudaSlice<u32>,
-}
-
 /// Input and output of decoding.
 #[derive(Debug)]
 pub struct Decoding<'d, 'v> {
@@ -171,7 +117,7 @@ pub struct TileDecoder {
     geometry: DeviceGeometry,
     values: Values,
     any: AnyKernels,
-    cubes: Option<Cubes>,
+    units: Option<UnitDecoder>,
     multiprocessors: u32,
 }
 
@@ -185,18 +131,9 @@ impl TileDecoder {
         let format = Format::new(header, geometry)?;
         let any = AnyKernels::load(device, format)?;
         any.decode_any.allow_shared_memory(format.warps() * format.memory_bytes())?;
-        let cube_format = CubeFormat::new(format, geometry, device.info().shared_memory_per_block);
-        let cubes = match cube_format.zip(lines::tables()) {
-            Some((format, tables)) => {
-                let kernels = CubeKernels::load(device, format)?;
-                kernels.decode_cubes.allow_shared_memory(format.memory_bytes())?;
-                let lines = stream.clone_htod(&tables).allocating(4 * tables.len() as u64)?;
-                Some(Cubes { kernels, format, lines })
-            }
-            None => None,
-        };
+        let units = UnitDecoder::new(device, stream, header, geometry)?;
         Ok(Self {
-            cubes,
+            units,
             multiprocessors: device.info().multiprocessors,
             format,
             tiling: geometry.clone(),
@@ -227,7 +164,7 @@ impl TileDecoder {
             tiles_end: tiles.end,
             first_element,
             tiles: batch.tiles(),
-            only_listed: self.cubes.is_some().into(),
+            only_listed: self.units.is_some().into(),
             vectors: (first.is_multiple_of(16) && row_bytes.is_multiple_of(16)).into(),
             unused: 0,
         };
@@ -235,14 +172,9 @@ impl TileDecoder {
         let mut blocks = batch.tiles().div_ceil(warps);
         let parsed = parsed.argument(&stream);
         let plans = plans.argument(&stream);
-        if let Some(Cubes { kernels, format, lines }) = &self.cubes {
-            let grid = Grid::new(self.multiprocessors, 32 * format.warps).shared_memory(format.memory_bytes());
-            // SAFETY: as below. Tiles that are listed are those of the batch, each at most once, for which `parsed` has
-            // room.
-            unsafe {
-                launch!(kernels.decode_cubes on &stream, grid; input, self.geometry, parsed, self.values, lines,
-                    request, &mut output.slice_mut(..))
-            }?;
+        if let Some(units) = &self.units {
+            let work = (self.geometry, parsed, self.values, request);
+            units.launch(&stream, self.multiprocessors, input, work, output)?;
             blocks = blocks.min(self.multiprocessors * LISTED_BLOCKS);
         }
         let grid = Grid::new(blocks, warps * 32).shared_memory(warps * self.format.memory_bytes());
@@ -285,9 +217,6 @@ pub fn specializations() -> Vec<Specialization> {
         [512, 1024, 4096].map(|tile_elements| Format { double, logarithm, tile_elements })
     });
     let mut all: Vec<_> = formats.map(AnyKernels::specialization).collect();
-    for (double, logarithm) in kinds {
-        let format = Format { double, logarithm, tile_elements: 512 };
-        all.push(CubeKernels::specialization(CubeFormat { format, warps: 4 }));
-    }
+    all.extend(units::specializations());
     all
 }

@@ -165,6 +165,7 @@ union RoleScratch {
         uint32_t ranks[MAX_WORDS];       // live strips before every 32nd strip
         uint32_t block_words[MAX_WORDS]; // where a block's packed lengths start
         uint32_t starts[MAX_WORDS];      // first bit of every 32nd strip
+        uint32_t section[STAGED_SECTION / 4];
     } index;
     ChainScratch chain;
     uint32_t warp_problems[PARSE_WARPS];

@@ -96,8 +96,17 @@ __device__ inline uint32_t read_index(const Records &records, const Record &reco
     if (total != header.live) {
         return PARSE_CODES;
     }
-    StripLengths lengths{reinterpret_cast<const uint16_t *>(bytes + header.index_at),
-                         reinterpret_cast<const uint32_t *>(bytes + deltas_at), own.block_words, 0};
+    // The index is read twice, with waits for memory.
+    const uint32_t *index = reinterpret_cast<const uint32_t *>(bytes + header.index_at);
+    if (header.index_bytes <= STAGED_SECTION) {
+        for (uint32_t i = threadIdx.x; i < header.index_bytes / 4; i += THREADS) {
+            own.section[i] = index[i];
+        }
+        index = own.section;
+        __syncthreads();
+    }
+    StripLengths lengths{reinterpret_cast<const uint16_t *>(index), index + (deltas_at - header.index_at) / 4,
+                         own.block_words, 0};
     const uint32_t blocks_end = min_of(end, blocks);
     own_sum = 0;
     for (uint32_t block = first; block < blocks_end; ++block) {

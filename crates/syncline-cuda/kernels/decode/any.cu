@@ -1,8 +1,8 @@
 // Decodes any tiles, one warp a tile: strips are read by lanes side by side to shared memory, where the tile is
 // reconstructed. This is the simple kernel, which takes every kind of tile.
 //
-// DOUBLE         1 if elements are f64, 0 if f32
-// LOG            1 if integers are logarithms, whose signs are stored separately
+// ELEMENT_BYTES  4: f32, 8: f64
+// LOGARITHM      1 if integers are logarithms, whose signs are stored separately
 // TILE_ELEMENTS  elements of an unclipped tile
 // WARPS          warps of a block
 // MEMORY_BYTES   bytes of shared memory of a warp
@@ -18,7 +18,7 @@ constexpr uint32_t MASKED = 1, NEGATIVE = 2;
 
 // Shared memory of a warp. Codes are as in their strips, then integers in raster order.
 struct TileMemory {
-#if !LOG
+#if !LOGARITHM
     Element values[TILE_ELEMENTS];
 #endif
     int32_t codes[TILE_ELEMENTS];
@@ -98,13 +98,13 @@ __device__ inline bool read_bitmap(const OwnTile &tile, uint32_t strip, uint32_t
     return is_good;
 }
 
-#if !LOG
+#if !LOGARITHM
 // Interpolates the elements of a tile from its codes. Called by the whole warp.
 __device__ inline void interpolate(const OwnTile &tile, const Plans &plans, const PlanHead &plan, const Values &values,
                                    TileMemory &memory) {
-    const uint16_t *anchors = plans.places + plan.first_anchor, *codes = plans.places + plan.first_anchor_code;
+    const uint16_t *anchors = plans.places + plan.first_anchor, *anchor_codes = plans.places + plan.first_anchor_code;
     for (uint32_t i = lane_id(); i < plan.anchors; i += WARP) {
-        memory.lattice[i] = memory.codes[codes[i]];
+        memory.lattice[i] = memory.codes[anchor_codes[i]];
     }
     __syncwarp();
     constexpr uint32_t ALL_AXES = 7;
@@ -116,17 +116,14 @@ __device__ inline void interpolate(const OwnTile &tile, const Plans &plans, cons
     __syncwarp();
     for (uint32_t number = 0; number < plan.passes; ++number) {
         const PlanPass pass = plans.passes[plan.first_pass + number];
+        const uint16_t *lines = plans.places + pass.first_line, *codes = plans.places + pass.first_code;
         const PlanStep<Element> *steps = steps_of<Element>(plans, pass);
-        for (uint32_t i = lane_id(); i < pass.lines * pass.groups; i += WARP) {
-            const PlanGroup group(pass, i);
-            const uint32_t start = plans.places[pass.first_line + group.line];
-            const uint16_t *places = plans.places + pass.first_code + group.line * pass.points;
-            for (uint32_t point = group.first; point < group.end; ++point) {
-                const PlanStep<Element> step = steps[point];
-                const Element prediction =
-                    predicted(step, plan.is_cubic != 0, start, [&](uint32_t place) { return memory.values[place]; });
-                memory.values[start + step.place] = corrected(prediction, memory.codes[places[point]], values);
-            }
+        for (uint32_t i = lane_id(); i < pass.lines * pass.points; i += WARP) {
+            const uint32_t line = i / pass.points, start = lines[line];
+            const PlanStep<Element> &step = steps[i - line * pass.points];
+            const Element prediction =
+                predicted(step, plan.is_cubic != 0, start, [&](uint32_t place) { return memory.values[place]; });
+            memory.values[start + step.place] = corrected(prediction, memory.codes[codes[i]], values);
         }
         __syncwarp();
     }
@@ -188,7 +185,7 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
                       chunk,
                       elements};
     const uint32_t meta = own.place.meta, bitmap_strips = ceil_div(elements, strips::BITS_OF_BITMAP_STRIP);
-    const uint32_t own_sign = LOG ? meta_sign(meta) : 0;
+    const uint32_t own_sign = LOGARITHM ? meta_sign(meta) : 0;
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         memory.flags[i] = (meta_mask(meta) == 1 ? MASKED : 0) | (own_sign == 1 ? NEGATIVE : 0);
     }
@@ -218,7 +215,7 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
         }
         return;
     }
-#if !LOG
+#if !LOGARITHM
     if (is_interpolated) {
         interpolate(own, plans, plan_of(plans, geometry, tile, record.scheme), values, memory);
     }
@@ -226,7 +223,7 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
     const Bits pattern = Bits(values.patterns[meta_pattern(meta)]);
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         Element value;
-#if !LOG
+#if !LOGARITHM
         if (is_interpolated) {
             value = memory.values[i];
         } else
@@ -237,7 +234,7 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
         }
         const uint32_t flags = memory.flags[i];
         // Magnitudes have no sign.
-        value = limited(LOG && (flags & NEGATIVE) != 0 ? -value : value, values);
+        value = limited(LOGARITHM && (flags & NEGATIVE) != 0 ? -value : value, values);
         to[place_of(i, extents, geometry)] = (flags & MASKED) != 0 ? pattern : to_bits(value);
     }
     if (record.verbatim > 0) {

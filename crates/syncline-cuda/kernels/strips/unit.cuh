@@ -25,8 +25,9 @@ __device__ inline uint32_t short_entry(uint32_t entry) {
 
 // Decodes the lane's strip of `bits` bits, none if that is 0, from bit `position` on. `word(i)` is word `i` of the
 // codewords, also after their end. Writes the codes that are not 0 to `codes`, which has STRIP_LEN zeros. Returns
-// whether the strip is ordinary. Called by the whole warp.
-template <typename Word>
+// whether the strip is ordinary. UNROLLED symbols are decoded between looking whether any lane has more. Called by the
+// whole warp.
+template <uint32_t UNROLLED, typename Word>
 __device__ inline bool decode_strip(Word word, const uint32_t *table, uint32_t position, uint32_t bits,
                                     int16_t *codes) {
     uint32_t next = position / 32, shift = position % 32, seen = 0;
@@ -36,7 +37,7 @@ __device__ inline bool decode_strip(Word word, const uint32_t *table, uint32_t p
     int16_t *const end = codes + strips::STRIP_LEN;
     while (__any_sync(ALL_LANES, left > 0)) {
 #pragma unroll
-        for (uint32_t i = 0; i < 4; ++i) {
+        for (uint32_t i = 0; i < UNROLLED; ++i) {
             const uint32_t top = __funnelshift_l(low, high, shift);
             const uint32_t found = table[top >> (32 - strips::MAX_LENGTH)], entry = left > 0 ? found : 0;
             const uint32_t both = entry_bits(entry), length = entry_length(entry);

@@ -25,7 +25,8 @@ device_struct! {
         pub(super) step_low: f32,
         /// Whether the range is known.
         pub(super) has_range: u32,
-        pub(super) unused: u32,
+        /// Whether the range is known and no end of it is 0.
+        pub(super) has_plain_range: u32,
     }
 }
 
@@ -45,7 +46,7 @@ impl Values {
             step_high: high,
             step_low: (header.step - f64::from(high)) as f32,
             has_range: header.range.is_some().into(),
-            unused: 0,
+            has_plain_range: header.range.is_some_and(|_| narrow_low != 0.0 && narrow_high != 0.0).into(),
         }
     }
 }
