@@ -139,8 +139,9 @@ __device__ inline void find_thresholds(uint32_t tiles, Decision &decision) {
 // counts blocks and is 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     choose(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
-           const __grid_constant__ ChunkBatch batch, const Step *quantizer, const __grid_constant__ Plans plans,
-           uint32_t candidates, uint32_t codes, uint32_t *costs, uint32_t *done, ChunkChoice *choices) {
+           const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
+           const __grid_constant__ Plans plans, uint32_t candidates, uint32_t codes, uint32_t *costs, uint32_t *done,
+           ChunkChoice *choices) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ Decision decision;
     __shared__ bool is_last;
@@ -149,10 +150,12 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     const Sample sample = Sample::choosing(batch.chunk_first(chunk + 1) - first);
     const bool interpolates = !quantizer->is_lattice;
     costs += uint64_t(chunk) * ROWS * MOST_SAMPLED;
+    // Interpolated values are no multiples of the step, as those of a lattice have to be.
+    const Step &step = *quantizer;
+    candidates = is_lattice(step) ? 0 : candidates;
     const uint32_t unit = blockIdx.x * TILES_OF_BLOCK + tile_of_block(), lot = unit / (1 + candidates),
                    candidate = unit - lot * (1 + candidates), number = sample.tile(lot);
     if (number < sample.tiles) {
-        const Step step = *quantizer;
         TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
         work.quantize();
         if (candidate == 0) {

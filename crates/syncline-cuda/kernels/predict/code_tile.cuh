@@ -18,8 +18,7 @@ struct __align__(16) TileMemory {
     int32_t separate_codes[SEPARATE_CODES ? TILE_ELEMENTS : 4];
     // These are not used at the same time.
     union {
-        Element values[padded(TILE_ELEMENTS)];
-        uint32_t matching[MAX_PATTERNS][WORDS];
+        Element values[padded(TILE_ELEMENTS)]; // as they are, then as decoders reconstruct them
         StripScratch strips;
     };
     TileBitmaps bitmaps;
@@ -49,7 +48,8 @@ struct TileWork {
 
     // Computes the integers of the tile, the bitmaps, and what else quantizing finds.
     __device__ inline void quantize() {
-        quantized = quantize_tile(step, tile, source, memory.v, memory.bitmaps, memory.matching, memory.sums);
+        load_tile(tile, source, memory.values);
+        quantized = quantize_tile(step, tile, memory.values, memory.v, memory.bitmaps, memory.sums);
         tile_sync();
         const uint32_t base = uint32_t(quantized.base);
         for (uint32_t i = tile_thread(); i < tile.elements(); i += TILE_THREADS) {
@@ -61,8 +61,8 @@ struct TileWork {
     // Interpolates the tile. Returns the cost; `verbatim` becomes the number of verbatim values. Replaces the integers
     // unless codes are separate.
     __device__ inline uint32_t interpolate(const Plans &plans, const PlanHead &plan, uint32_t &verbatim) {
-        return ::interpolate(step, tile, source, plans, plan, quantized, memory.bitmaps, memory.v, memory.lattice,
-                             memory.values, memory.codes(), memory.missed(), verbatim, memory.sums);
+        return ::interpolate(step, plans, plan, quantized, memory.bitmaps, memory.v, memory.lattice, memory.values,
+                             memory.codes(), memory.missed(), verbatim, memory.sums);
     }
 };
 
@@ -90,9 +90,9 @@ __device__ inline void write_residuals(TileWork &work, uint32_t predictor) {
 #pragma unroll
         for (uint32_t k = 0; k < TILE_ELEMENTS / TILE_THREADS; ++k) {
             const uint32_t i = k * TILE_THREADS + tile_thread();
-            own[k] = i < work.tile.elements()
-                         ? residual_of(work.tile, work.memory.v, i, Position(work.tile, i), predictor)
-                         : 0;
+            own[k] = i < work.tile.elements() ? residual_of({work.memory.v, work.tile.nx, work.tile.nx * work.tile.ny},
+                                                            i, Position(work.tile, i), predictor)
+                                              : 0;
         }
         tile_sync();
 #pragma unroll

@@ -3,10 +3,6 @@
 #include "predict/lorenzo.cuh"
 #include "predict/plans.cuh"
 
-// Values are stored with a gap after each 32, so that neither lanes with adjacent elements nor lanes with adjacent rows
-// conflict in shared-memory banks.
-__device__ inline constexpr uint32_t padded(uint32_t element) { return element + element / WARP; }
-
 // The constants of interpolation, of the element's type: `Interpolation` of the core.
 struct InterpolationStep {
     Element step, inverse, bound;
@@ -23,6 +19,9 @@ struct InterpolationStep {
 #endif
     }
 };
+
+// Whether the step is that of a lattice on which all values are.
+__device__ inline bool is_lattice(const Step &step) { return step.step > 2.0 * step.limit; }
 
 // Whether no element may be reconstructed as this value, because it is a fill pattern. If 0.0 is one, neither zero may.
 __device__ inline bool is_reserved(const Step &step, Element value) {
@@ -136,20 +135,15 @@ __device__ inline uint32_t code_anchors(const Step &step, const Plans &plans, co
     return cost;
 }
 
-// Interpolates a tile by a plan. `v` has its integers without the base, `values` receives what decoders reconstruct,
-// `codes` the codes in the order of the strips; it may be the same memory as `v`. `missed` receives the bitmap of the
-// elements that must then be verbatim, and `verbatim` their number. `lattice` is shared memory for MOST_ANCHORS
-// integers. Returns the cost, that of verbatim values included. All threads of the tile call this.
-__device__ inline uint32_t interpolate(const Step &step, const TileBox &tile, const TileSource &source,
-                                       const Plans &plans, const PlanHead &plan, const QuantizedTile &quantized,
-                                       const TileBitmaps &bitmaps, const int32_t *v, int32_t *lattice, Element *values,
-                                       int32_t *codes, uint32_t *missed, uint32_t &verbatim, TileSums &sums) {
-    // Elements hold their own value until they are replaced by what they are reconstructed as.
-    for_each_word(tile, source, [&](uint32_t, uint32_t i, Element x) {
-        if (i < tile.elements()) {
-            values[padded(i)] = x;
-        }
-    });
+// Interpolates a tile by a plan. `v` has its integers without the base, `values` its elements, and receives what
+// decoders reconstruct, `codes` the codes in the order of the strips; it may be the same memory as `v`. `missed`
+// receives the bitmap of the elements that must then be verbatim, and `verbatim` their number. `lattice` is shared
+// memory for MOST_ANCHORS integers. Returns the cost, that of verbatim values included. All threads of the tile call
+// this.
+__device__ inline uint32_t interpolate(const Step &step, const Plans &plans, const PlanHead &plan,
+                                       const QuantizedTile &quantized, const TileBitmaps &bitmaps, const int32_t *v,
+                                       int32_t *lattice, Element *values, int32_t *codes, uint32_t *missed,
+                                       uint32_t &verbatim, TileSums &sums) {
     for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
         missed[word] = bitmaps.foreign[word];
     }
@@ -175,6 +169,7 @@ __device__ inline uint32_t interpolate(const Step &step, const TileBox &tile, co
             const uint32_t start = plans.places[pass.first_line + group.line];
             const uint16_t *places = plans.places + pass.first_code + group.line * pass.points;
             float factors = 1.0f;
+#pragma unroll 1
             for (uint32_t point = group.first; point < group.end; ++point) {
                 const PlanStep<Element> at = steps[point];
                 const uint32_t place = start + at.place;

@@ -22,49 +22,55 @@ __device__ inline uint32_t verbatim_cost(uint32_t values) {
     return 8 * (4 + ELEMENT_BYTES) * values << strips::COST_LOG2;
 }
 
-// Returns the residual of an element by second differences along all axes.
-__device__ inline uint32_t second_residual(const int32_t *at, const Position &position, uint32_t nx, uint32_t plane) {
-    // Factors of the elements one and two before along an axis.
-    auto one = [](uint32_t along) { return along > 1 ? 0u - 2 : along > 0 ? 0u - 1 : 0u; };
-    auto row = [&](const int32_t *at) {
-        uint32_t sum = uint32_t(at[0]);
-        sum += position.x > 0 ? one(position.x) * uint32_t(at[-1]) : 0;
-        return position.x > 1 ? sum + uint32_t(at[-2]) : sum;
-    };
-    auto rows = [&](const int32_t *at) {
-        uint32_t sum = row(at);
-        if (AXES > 1) {
-            sum += position.y > 0 ? one(position.y) * row(at - nx) : 0;
-            sum += position.y > 1 ? row(at - 2 * nx) : 0;
+// The integers of a tile without the base, from which differences are taken.
+struct Integers {
+    const int32_t *v;
+    uint32_t nx, plane;
+
+    // Returns the difference along the axes y and z of a set, 2 and 4, at element `i`.
+    __device__ inline uint32_t first(uint32_t i, uint32_t axes) const {
+        auto rows = [&](const int32_t *at) { return uint32_t(at[0]) - ((axes & 2) != 0 ? uint32_t(*(at - nx)) : 0); };
+        return rows(v + i) - ((axes & 4) != 0 ? rows(v + i - plane) : 0);
+    }
+    // Returns the second difference along y and z at element `i`, whose position is the same along these.
+    __device__ inline uint32_t second(uint32_t i, const Position &position) const {
+        auto rows = [&](const int32_t *at) {
+            uint32_t sum = uint32_t(at[0]);
+            if (AXES > 1) {
+                sum += position.y > 0 ? factor(position.y) * uint32_t(*(at - nx)) : 0;
+                sum += position.y > 1 ? uint32_t(*(at - 2 * nx)) : 0;
+            }
+            return sum;
+        };
+        uint32_t sum = rows(v + i);
+        if (AXES > 2) {
+            sum += position.z > 0 ? factor(position.z) * rows(v + i - plane) : 0;
+            sum += position.z > 1 ? rows(v + i - 2 * plane) : 0;
         }
         return sum;
-    };
-    uint32_t sum = rows(at);
-    if (AXES > 2) {
-        sum += position.z > 0 ? one(position.z) * rows(at - plane) : 0;
-        sum += position.z > 1 ? rows(at - 2 * plane) : 0;
     }
-    return sum;
-}
+    // Returns the factor of the element before in second differences at a position that is not the first.
+    __device__ static inline uint32_t factor(uint32_t position) { return position > 1 ? 0u - 2 : 0u - 1; }
+};
 
-// Returns the residual of element `i` under a predictor. `v` has the integers of the tile without the base.
-__device__ inline int32_t residual_of(const TileBox &tile, const int32_t *v, uint32_t i, const Position &position,
-                                      uint32_t predictor) {
-    const int32_t *at = v + i;
-    const uint32_t nx = tile.nx, plane = tile.nx * tile.ny;
-    if (predictor == SECOND_ORDER) {
-        return int32_t(second_residual(at, position, nx, plane));
-    }
+// Returns the axes along which an element is differenced by predictor 0 to 7, none of which has it at the edge.
+__device__ inline uint32_t axes_at(const Position &position, uint32_t predictor) {
     const uint32_t inside =
         (position.x > 0 ? 1 : 0) | (AXES > 1 && position.y > 0 ? 2 : 0) | (AXES > 2 && position.z > 0 ? 4 : 0);
-    uint32_t axes = predictor & inside;
-    if (predictor != 0 && axes == 0) {
-        // At the edge along all axes of the predictor: the first other axis along which it is not.
-        axes = inside & (0u - inside);
+    const uint32_t axes = predictor & inside;
+    // At the edge along all axes of the predictor: the first other axis along which it is not.
+    return predictor != 0 && axes == 0 ? inside & (0u - inside) : axes;
+}
+
+// Returns the residual of element `i` under a predictor.
+__device__ inline int32_t residual_of(const Integers &of, uint32_t i, const Position &position, uint32_t predictor) {
+    if (predictor == SECOND_ORDER) {
+        uint32_t sum = of.second(i, position);
+        sum += position.x > 0 ? Integers::factor(position.x) * of.second(i - 1, position) : 0;
+        return int32_t(position.x > 1 ? sum + of.second(i - 2, position) : sum);
     }
-    auto row = [&](const int32_t *at) { return uint32_t(at[0]) - ((axes & 1) != 0 ? uint32_t(at[-1]) : 0); };
-    auto rows = [&](const int32_t *at) { return row(at) - ((axes & 2) != 0 ? row(at - nx) : 0); };
-    return int32_t(rows(at) - ((axes & 4) != 0 ? rows(at - plane) : 0));
+    const uint32_t axes = axes_at(position, predictor);
+    return int32_t(of.first(i, axes) - ((axes & 1) != 0 ? of.first(i - 1, axes) : 0));
 }
 
 // Calls `visit(element, residual)` for the residuals of a tile under a predictor, and returns the part of their cost
@@ -72,18 +78,19 @@ __device__ inline int32_t residual_of(const TileBox &tile, const int32_t *v, uin
 template <typename Visit>
 __device__ inline uint32_t for_each_residual(const TileBox &tile, const int32_t *v, uint32_t predictor, Visit visit) {
     const uint32_t elements = tile.elements();
+    const Integers of{v, tile.nx, tile.nx * tile.ny};
     uint32_t cost = 0;
+#pragma unroll 1
     for (uint32_t first = COST_GROUP * tile_thread(); first < elements; first += COST_GROUP * TILE_THREADS) {
         Position position(tile, first);
+        const uint32_t end = min_of(first + COST_GROUP, elements);
         float product = 1.0f;
-#pragma unroll
-        for (uint32_t k = 0; k < COST_GROUP; ++k) {
-            if (first + k < elements) {
-                const int32_t residual = residual_of(tile, v, first + k, position, predictor);
-                visit(first + k, residual);
-                product *= cost_factor(residual);
-                position.advance(tile);
-            }
+#pragma unroll 1
+        for (uint32_t i = first; i < end; ++i) {
+            const int32_t residual = residual_of(of, i, position, predictor);
+            visit(i, residual);
+            product *= cost_factor(residual);
+            position.advance(tile);
         }
         cost += product_cost(product);
     }

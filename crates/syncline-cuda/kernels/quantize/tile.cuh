@@ -58,31 +58,44 @@ struct TileSource {
     __device__ inline Element load(const Position &at) const { return first[at.z * plane + at.y * row + at.x]; }
 };
 
-// Calls `visit(word, element, value)` for the elements of a tile. The lanes of a warp call it for the elements of a
-// word together; past the last element of the tile, the value is 0.
-template <typename Visit>
-__device__ inline void for_each_word(const TileBox &tile, const TileSource &source, Visit visit) {
+// Where the value of an element is in shared memory: there is a gap after each 32, so that neither lanes with adjacent
+// elements nor lanes with adjacent rows conflict in banks.
+__device__ inline constexpr uint32_t padded(uint32_t element) { return element + element / WARP; }
+
+// Calls `visit(word, element)` for the elements of a tile. The lanes of a warp call it for the elements of a word
+// together, also for those past the last element of the tile, and always for the same words.
+template <typename Visit> __device__ inline void for_each_word(uint32_t elements, Visit visit) {
+#pragma unroll 1
+    for (uint32_t word = tile_warp(); word * WARP < elements; word += TILE_WARPS) {
+        visit(word, word * WARP + lane_id());
+    }
+}
+
+// Copies the elements of a tile to `values`, in shared memory, where those of a lane in `for_each_word` are visible to
+// it at once.
+__device__ inline void load_tile(const TileBox &tile, const TileSource &source, Element *values) {
     // Several loads are in flight at a time.
-    constexpr uint32_t AT_ONCE = LOGARITHM ? 1 : 4;
+    constexpr uint32_t AT_ONCE = 4;
     const uint32_t elements = tile.elements();
-    for (uint32_t first = tile_warp(); first * WARP < elements; first += AT_ONCE * TILE_WARPS) {
-        Element values[AT_ONCE];
+#pragma unroll 1
+    for (uint32_t first = tile_warp() * WARP + lane_id(); first < elements; first += AT_ONCE * TILE_THREADS) {
+        Element loaded[AT_ONCE];
 #pragma unroll
         for (uint32_t k = 0; k < AT_ONCE; ++k) {
-            const uint32_t i = (first + k * TILE_WARPS) * WARP + lane_id();
-            values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
+            const uint32_t i = first + k * TILE_THREADS;
+            loaded[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
         }
 #pragma unroll
         for (uint32_t k = 0; k < AT_ONCE; ++k) {
-            const uint32_t word = first + k * TILE_WARPS;
-            if (word * WARP < elements) {
-                visit(word, word * WARP + lane_id(), values[k]);
+            const uint32_t i = first + k * TILE_THREADS;
+            if (i < elements) {
+                values[padded(i)] = loaded[k];
             }
         }
     }
 }
 
-// Bitmaps of the elements of a tile, in shared memory. All words of tiles without such elements are 0 as well.
+// Bitmaps of the elements of a tile, in shared memory.
 struct TileBitmaps {
     uint32_t fill[WORDS];     // with the pattern of the tile
     uint32_t verbatim[WORDS]; // if the tile is not interpolated
@@ -190,88 +203,100 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, TileBitmap
     return true;
 }
 
-// Finds the pattern with most elements, the lower number on a tie; elements with other patterns are foreign. `matching`
-// has a bitmap for each pattern. Returns the fields of the meta.
-__device__ inline uint32_t find_fill(const Step &step, uint32_t elements, uint32_t (*matching)[WORDS],
-                                     TileBitmaps &bitmaps, TileSums &sums) {
+// Finds the pattern with most elements, the lower number on a tie; elements with other patterns are foreign. Returns
+// the fields of the meta.
+__device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const Element *values, TileBitmaps &bitmaps,
+                                     TileSums &sums) {
     uint32_t most = 0, pattern = 0;
+#pragma unroll 1
     for (uint32_t p = 0; p < step.pattern_count; ++p) {
-        const uint32_t count = count_bits(matching[p], sums);
+        const Bits bits = Bits(step.patterns[p]);
+        uint32_t count = 0;
+        for_each_word(elements, [&](uint32_t, uint32_t i) {
+            count += i < elements && bits_of(values[padded(i)]) == bits ? 1 : 0;
+        });
+        count = tile_sum(count, sums.of_32);
         pattern = count > most ? p : pattern;
         most = max_of(most, count);
     }
     if (most == 0) {
         return KIND_NONE << META_MASK;
     }
-    for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
-        uint32_t any = 0;
+    for_each_word(elements, [&](uint32_t word, uint32_t i) {
+        uint32_t fill = 0, any = 0;
+#pragma unroll 1
         for (uint32_t p = 0; p < step.pattern_count; ++p) {
-            any |= matching[p][word];
+            const bool is_equal = i < elements && bits_of(values[padded(i)]) == Bits(step.patterns[p]);
+            const uint32_t mask = __ballot_sync(ALL_LANES, is_equal);
+            fill = p == pattern ? mask : fill;
+            any |= mask;
         }
-        const uint32_t fill = matching[pattern][word];
-        bitmaps.fill[word] = fill;
-        bitmaps.verbatim[word] = (bitmaps.verbatim[word] | any) & ~fill;
-        bitmaps.foreign[word] = (bitmaps.foreign[word] | any) & ~fill;
-    }
+        if (lane_id() == 0) {
+            bitmaps.fill[word] = fill;
+            bitmaps.verbatim[word] = (bitmaps.verbatim[word] | any) & ~fill;
+            bitmaps.foreign[word] = (bitmaps.foreign[word] | any) & ~fill;
+        }
+    });
     return (most == elements ? KIND_ALL : KIND_BITMAP) << META_MASK | pattern << META_PATTERN;
 }
 
-// Quantizes a tile to `q`, in shared memory; all integers of tiles without valid elements are 0. `matching` is shared
-// memory for a bitmap of each pattern. All threads of the tile call this.
-__device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &tile, const TileSource &source,
-                                              int32_t *q, TileBitmaps &bitmaps, uint32_t (*matching)[WORDS],
-                                              TileSums &sums) {
+// Quantizes a tile to `q`, in shared memory; all integers of tiles without valid elements are 0. `values` has its
+// elements. All threads of the tile call this.
+__device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &tile, const Element *values, int32_t *q,
+                                              TileBitmaps &bitmaps, TileSums &sums) {
     const uint32_t elements = tile.elements();
     const Element low = Element(step.range_low), high = Element(step.range_high);
-    for (uint32_t word = ceil_div(elements, WARP) + tile_thread(); word < WORDS; word += TILE_THREADS) {
+    for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
         bitmaps.fill[word] = bitmaps.verbatim[word] = bitmaps.foreign[word] = bitmaps.other[word] = 0;
-        for (uint32_t p = 0; p < step.pattern_count; ++p) {
-            matching[p][word] = 0;
-        }
     }
-    bool excludes = false;
-    for_each_word(tile, source, [&](uint32_t word, uint32_t i, Element x) {
+    tile_sync();
+    // Whether there may be fill patterns, or whether elements are excluded.
+    bool excludes = step.pattern_count > 0;
+    for_each_word(elements, [&](uint32_t word, uint32_t i) {
         const bool inside = i < elements;
+        const Element x = inside ? values[padded(i)] : Element(0);
         int32_t value;
-        const bool outside = inside && is_outside(x, low, high),
-                   good = (quantize(step, x, value) && !outside) || !inside;
+        bool good = quantize(step, x, value);
+        const bool outside = inside && is_outside(x, low, high);
+        good = (good && !outside) || !inside;
         if (inside) {
             q[i] = value;
         }
-        const uint32_t exact = __ballot_sync(ALL_LANES, !good), foreign = __ballot_sync(ALL_LANES, outside),
-                       negative = LOGARITHM ? __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0) : 0;
-        excludes |= exact != 0;
-        if (lane_id() == 0) {
-            bitmaps.fill[word] = 0;
-            bitmaps.verbatim[word] = exact;
-            bitmaps.foreign[word] = foreign;
-            bitmaps.other[word] = negative;
-        }
-        for (uint32_t p = 0; p < step.pattern_count; ++p) {
-            const uint32_t mask = __ballot_sync(ALL_LANES, inside && bits_of(x) == Bits(step.patterns[p]));
-            excludes |= mask != 0;
+        const uint32_t exact = __ballot_sync(ALL_LANES, !good);
+        if (exact != 0) {
+            const uint32_t foreign = __ballot_sync(ALL_LANES, outside);
+            excludes = true;
             if (lane_id() == 0) {
-                matching[p][word] = mask;
+                bitmaps.verbatim[word] = exact;
+                bitmaps.foreign[word] = foreign;
+            }
+        }
+        if (LOGARITHM) {
+            const uint32_t negative = __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0);
+            if (lane_id() == 0) {
+                bitmaps.other[word] = negative;
             }
         }
     });
     QuantizedTile result = {};
-    result.any_excluded = tile_any(excludes);
+    bool may_exclude = tile_any(excludes);
     tile_sync();
-    bool is_empty = false;
-    if (result.any_excluded) {
-        if (step.pattern_count > 0) {
-            result.meta = find_fill(step, elements, matching, bitmaps, sums);
-            tile_sync();
-        }
-        result.verbatim = count_bits(bitmaps.verbatim, sums);
-        bool not_coded = false;
+    if (may_exclude && step.pattern_count > 0) {
+        result.meta = find_fill(step, elements, values, bitmaps, sums);
+        tile_sync();
+    }
+    if (may_exclude) {
+        bool excluded = false, not_coded = false;
         for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+            excluded |= (bitmaps.verbatim[word] | bitmaps.fill[word]) != 0;
             not_coded |= (bitmaps.foreign[word] | bitmaps.fill[word]) != 0;
         }
+        result.any_excluded = tile_any(excluded);
         result.any_not_coded = tile_any(not_coded);
-        is_empty = !fill_excluded(tile, q, bitmaps);
-        if (is_empty) {
+    }
+    if (result.any_excluded) {
+        result.verbatim = count_bits(bitmaps.verbatim, sums);
+        if (!fill_excluded(tile, q, bitmaps)) {
             result.meta |= META_EMPTY;
             for (uint32_t i = tile_thread(); i < elements; i += TILE_THREADS) {
                 q[i] = 0;

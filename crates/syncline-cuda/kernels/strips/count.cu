@@ -10,8 +10,8 @@
 // counts of each chunk and `live` its number of tiles in the sample that are not constant; both are 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     count_symbols(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
-                  const __grid_constant__ ChunkBatch batch, const Step *quantizer, const __grid_constant__ Plans plans,
-                  const ChunkChoice *choices, uint32_t *counts, uint32_t *live) {
+                  const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
+                  const __grid_constant__ Plans plans, const ChunkChoice *choices, uint32_t *counts, uint32_t *live) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ uint32_t histogram[strips::CODEBOOKS * SYMBOLS];
     __shared__ uint32_t live_tiles;
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         live_tiles = 0;
     }
     __syncthreads();
-    const Step step = *quantizer;
+    const Step &step = *quantizer;
     const ChunkChoice choice = choices[chunk];
     for (uint32_t lot = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); lot < sample.lots();
          lot += gridDim.x * TILES_OF_BLOCK) {
@@ -52,10 +52,14 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         for (uint32_t strip = tile_warp(); strip < strips_of_tile.count(); strip += TILE_WARPS) {
             const bool is_bitmap = strip < strips_of_tile.of_bitmaps();
             uint32_t *own = histogram + (is_bitmap ? uint32_t(strips::BITMAP_CODEBOOK) : class_number) * SYMBOLS;
-            LaneCodes(strips_of_tile, memory.strips, memory.codes(), strip)
-                .for_each_symbol(
-                    is_dense && !is_bitmap, [](uint32_t) { return true; },
-                    [&](uint32_t symbol, uint32_t, uint32_t) { atomicAdd(&own[symbol], 1u); });
+            StripValues(strips_of_tile, memory.strips, memory.codes(), strip)
+                .for_each([&](uint32_t zeros, int32_t value) {
+                    if (value != 0) {
+                        for_symbols(
+                            zeros, value, is_dense && !is_bitmap, [](uint32_t) { return true; },
+                            [&](uint32_t symbol, uint32_t, uint32_t) { atomicAdd(&own[symbol], 1u); });
+                    }
+                });
         }
         if (tile_thread() == 0 && !coded.is_constant) {
             atomicAdd(&live_tiles, 1u);

@@ -50,21 +50,26 @@ class BitPacker {
     }
 };
 
-// Computes the bits of each strip, and of each lane of it. `starts` receives where strips start. All threads of the
-// tile call this.
+// Returns the bits of a value that is not 0, and of the zeros in front of it.
+__device__ inline uint32_t bits_of_value(uint32_t zeros, int32_t value, bool is_dense, const Codewords &codewords) {
+    uint32_t bits = 0;
+    for_symbols(
+        zeros, value, is_dense, [&](uint32_t symbol) { return codewords.has(symbol); },
+        [&](uint32_t symbol, uint32_t, uint32_t extra_bits) { bits += (codewords[symbol] & 0xFF) + extra_bits; });
+    return bits;
+}
+
+// Computes where strips start: their bits are measured. All threads of the tile call this.
 __device__ inline void measure_strips(const TileStrips &counts, const int32_t *codes, bool is_dense,
                                       const Codewords &of_codes, const Codewords &of_bitmaps, StripScratch &scratch) {
+#pragma unroll 1
     for (uint32_t strip = tile_warp(); strip < counts.count(); strip += TILE_WARPS) {
         const bool is_bitmap = strip < counts.of_bitmaps();
         const Codewords codewords = is_bitmap ? of_bitmaps : of_codes;
         uint32_t bits = 0;
-        LaneCodes(counts, scratch, codes, strip)
-            .for_each_symbol(
-                is_dense && !is_bitmap, [&](uint32_t symbol) { return codewords.has(symbol); },
-                [&](uint32_t symbol, uint32_t, uint32_t extra_bits) {
-                    bits += (codewords[symbol] & 0xFF) + extra_bits;
-                });
-        scratch.lane_bits[strip][lane_id()] = uint16_t(bits);
+        StripValues(counts, scratch, codes, strip).for_each([&](uint32_t zeros, int32_t value) {
+            bits += value != 0 ? bits_of_value(zeros, value, is_dense && !is_bitmap, codewords) : 0;
+        });
         bits = warp_reduce_sum(bits);
         if (lane_id() == 0) {
             scratch.starts[strip] = bits;
@@ -94,6 +99,7 @@ __device__ inline void write_strips(const TileStrips &counts, const int32_t *cod
     }
     tile_sync();
     uint32_t *words = scratch.words[tile_warp()];
+#pragma unroll 1
     for (uint32_t strip = tile_warp(); strip < counts.count(); strip += TILE_WARPS) {
         const uint32_t start = scratch.starts[strip], end = scratch.starts[strip + 1];
         if (start == end) {
@@ -103,19 +109,25 @@ __device__ inline void write_strips(const TileStrips &counts, const int32_t *cod
         for (uint32_t i = lane_id(); i < length; i += WARP) {
             words[i] = 0;
         }
-        __syncwarp();
-        const bool is_bitmap = strip < counts.of_bitmaps();
+        const bool is_bitmap = strip < counts.of_bitmaps(), is_strip_dense = is_dense && !is_bitmap;
         const Codewords codewords = is_bitmap ? of_bitmaps : of_codes;
-        BitPacker packer(words, skipped + warp_exclusive_sum(uint32_t(scratch.lane_bits[strip][lane_id()])));
-        LaneCodes(counts, scratch, codes, strip)
-            .for_each_symbol(
-                is_dense && !is_bitmap, [&](uint32_t symbol) { return codewords.has(symbol); },
-                [&](uint32_t symbol, uint32_t extra, uint32_t extra_bits) {
-                    const uint32_t codeword = codewords[symbol];
-                    packer.put(codeword >> 8, codeword & 0xFF);
-                    packer.put(extra, extra_bits);
-                });
-        packer.finish();
+        uint32_t position = skipped;
+        StripValues(counts, scratch, codes, strip).for_each([&](uint32_t zeros, int32_t value) {
+            const uint32_t bits = value != 0 ? bits_of_value(zeros, value, is_strip_dense, codewords) : 0,
+                           through = warp_inclusive_sum(bits);
+            if (value != 0) {
+                BitPacker packer(words, position + through - bits);
+                for_symbols(
+                    zeros, value, is_strip_dense, [&](uint32_t symbol) { return codewords.has(symbol); },
+                    [&](uint32_t symbol, uint32_t extra, uint32_t extra_bits) {
+                        const uint32_t codeword = codewords[symbol];
+                        packer.put(codeword >> 8, codeword & 0xFF);
+                        packer.put(extra, extra_bits);
+                    });
+                packer.finish();
+            }
+            position += __shfl_sync(ALL_LANES, through, WARP - 1);
+        });
         __syncwarp();
         // The first and the last word may have bits of the strips before and after.
         uint32_t *own = to + start / 32;

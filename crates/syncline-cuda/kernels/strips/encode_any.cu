@@ -14,8 +14,9 @@ __device__ inline void measure(TileWork &work, const CodedTile &coded, uint64_t 
     const uint32_t *verbatim = coded.is_interpolated() ? memory.missed() : bitmaps.verbatim;
     double sum = 0.0;
     uint32_t count = 0;
-    for_each_word(work.tile, work.source, [&](uint32_t word, uint32_t i, Element x) {
+    for_each_word(work.tile.elements(), [&](uint32_t word, uint32_t i) {
         if (i < work.tile.elements() && ((verbatim[word] | bitmaps.fill[word]) >> lane_id() & 1) == 0) {
+            const Element x = work.source.load(Position(work.tile, i));
             const Element back =
                 coded.is_interpolated()
                     ? memory.values[padded(i)]
@@ -48,15 +49,16 @@ __device__ inline uint32_t take_words(uint32_t *taken, uint32_t words, TileMemor
 // are those of tiles that have some.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     encode_any(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
-               const __grid_constant__ ChunkBatch batch, const Step *quantizer, const __grid_constant__ Plans plans,
-               ChunkChoice *choices, const uint32_t *codewords, const __grid_constant__ TileOutputs outputs) {
+               const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
+               const __grid_constant__ Plans plans, ChunkChoice *choices, const uint32_t *codewords,
+               const __grid_constant__ TileOutputs outputs) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
     const uint32_t number = blockIdx.x * TILES_OF_BLOCK + tile_of_block();
     if (number >= batch.tiles) {
         return;
     }
-    const Step step = *quantizer;
+    const Step &step = *quantizer;
     const uint32_t chunk = number / batch.chunk_tiles;
     const ChunkChoice choice = choices[chunk];
     TileWork work(step, slab, first_element, geometry, batch.first_tile + number, memory);

@@ -18,6 +18,6 @@ struct StripScratch {
     uint32_t bitmaps[2][BITMAP_STRIPS * BITMAP_WORDS];
     // First bit of each strip, and the end of the last.
     uint32_t starts[STRIPS + 1];
-    // Bits of each lane.
-    uint16_t lane_bits[STRIPS][WARP];
+    // Places of the values of a strip that are not 0.
+    uint8_t places[TILE_WARPS][STRIP_LEN];
 };

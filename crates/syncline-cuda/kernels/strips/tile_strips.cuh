@@ -48,49 +48,58 @@ __device__ inline void code_bitmaps(const TileBox &tile, const TileStrips &count
     }
 }
 
-// Four codes of a strip.
-struct LaneCodes {
-    int32_t of[4];
+// The values of a strip that are not 0, and the zeros in front of them. A warp lists them, so that its lanes have the
+// same number of them whatever their places are.
+class StripValues {
+    const int32_t *codes;   // null for strips of bitmaps
+    const uint32_t *bitmap; // bits of the strip, if it is one of a bitmap
+    const uint8_t *places;
+    uint32_t count;
 
-    // `strip` is the number of the strip among all of the tile.
-    __device__ inline LaneCodes(const TileStrips &counts, const StripScratch &scratch, const int32_t *codes,
-                                uint32_t strip) {
-        if (strip < counts.of_bitmaps()) {
-            const bool is_mask = strip < counts.of_mask;
-            const uint32_t first = (is_mask ? strip : strip - counts.of_mask) * BITMAP_WORDS;
-            const uint32_t word = scratch.bitmaps[is_mask ? 0 : 1][first + lane_id() / 2],
-                           bits = word >> lane_id() % 2 * 16;
-#pragma unroll
-            for (uint32_t k = 0; k < 4; ++k) {
-                of[k] = int32_t((bits >> 4 * k & 15) ^ 8) - 8;
-            }
-        } else {
-            const int4 four =
-                *reinterpret_cast<const int4 *>(codes + (strip - counts.of_bitmaps()) * STRIP_LEN + 4 * lane_id());
-            of[0] = four.x, of[1] = four.y, of[2] = four.z, of[3] = four.w;
-        }
+    __device__ inline int32_t code(uint32_t place) const {
+        return codes != nullptr ? codes[place] : int32_t((bitmap[place / 8] >> place % 8 * 4 & 15) ^ 8) - 8;
     }
 
-    // Calls `put` with the symbols of the lane's codes: `for_symbols` in strips/alphabet.cuh. All lanes call this.
-    template <typename Has, typename Put>
-    __device__ inline void for_each_symbol(bool is_dense, Has has, Put put) const {
-        int32_t last = -1;
-#pragma unroll
-        for (uint32_t k = 0; k < 4; ++k) {
-            last = of[k] != 0 ? int32_t(4 * lane_id() + k) : last;
+  public:
+    // `strip` is the number of the strip among all of the tile. All lanes call this.
+    __device__ inline StripValues(const TileStrips &counts, StripScratch &scratch, const int32_t *codes, uint32_t strip)
+        : codes(nullptr), bitmap(nullptr), count(0) {
+        if (strip < counts.of_bitmaps()) {
+            const bool is_mask = strip < counts.of_mask;
+            bitmap = scratch.bitmaps[is_mask ? 0 : 1] + (is_mask ? strip : strip - counts.of_mask) * BITMAP_WORDS;
+        } else {
+            this->codes = codes + (strip - counts.of_bitmaps()) * STRIP_LEN;
         }
-        const uint32_t with_values = __ballot_sync(ALL_LANES, last >= 0) & ((1u << lane_id()) - 1);
-        // The last value before those of the lane.
-        int32_t before = __shfl_sync(ALL_LANES, last, with_values != 0 ? 31 - __clz(int32_t(with_values)) : 0);
-        before = with_values != 0 ? before : -1;
+        uint8_t *list = scratch.places[tile_warp()];
+        places = list;
+        __syncwarp();
 #pragma unroll
-        for (uint32_t k = 0; k < 4; ++k) {
-            if (of[k] != 0) {
-                const int32_t place = int32_t(4 * lane_id() + k);
-                for_symbols(uint32_t(place - before - 1), of[k], is_dense, has, put);
-                before = place;
+        for (uint32_t first = 0; first < STRIP_LEN; first += WARP) {
+            const uint32_t place = first + lane_id();
+            const bool is_value = code(place) != 0;
+            const uint32_t values = __ballot_sync(ALL_LANES, is_value);
+            if (is_value) {
+                list[count + __popc(values & ((1u << lane_id()) - 1))] = uint8_t(place);
             }
+            count += __popc(values);
         }
         __syncwarp();
+    }
+
+    // Calls `visit(zeros, value)` for the values in order, one per lane at a time, and with a value of 0 where lanes
+    // have none. All lanes call this.
+    template <typename Visit> __device__ inline void for_each(Visit visit) const {
+#pragma unroll 1
+        for (uint32_t first = 0; first < count; first += WARP) {
+            const uint32_t number = first + lane_id();
+            uint32_t zeros = 0;
+            int32_t value = 0;
+            if (number < count) {
+                const uint32_t place = places[number];
+                zeros = number > 0 ? place - places[number - 1] - 1 : place;
+                value = code(place);
+            }
+            visit(zeros, value);
+        }
     }
 };

@@ -164,7 +164,7 @@ impl Variant {
         let separate_codes = elements * self.element_bytes < 4096 * 8;
         let values = self.element_bytes * (elements + elements / 32);
         let strips = elements / 128 + 2 * elements.div_ceil(512);
-        let of_strips = self.warps_of_tile() * 4 * 178 + elements / 4 + 4 * (strips + 1) + 64 * strips;
+        let of_strips = self.warps_of_tile() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
         let bitmaps = 5 * elements / 8;
         let lattice = 4 * 128;
         4 * elements * (1 + u32::from(separate_codes)) + values.max(of_strips) + bitmaps + lattice + 160

@@ -123,6 +123,11 @@ fn reserved_patterns_and_stated_ranges_are_the_cpus() {
     let mut seen = Seen::default();
     for element in TYPES {
         let field = Field::smooth(element, &[20, 20, 30], 0.01).with("zero", |i| (i % 500 < 120).then_some(0.0));
+        // All values are on a lattice, which is coarser than the bound.
+        let lattice = Field::new("lattice", element, &[20, 20, 30], |i| 0.5 * ((i / 30 + i % 30) as f64 / 3.0).floor());
+        let header = lattice.header(&Options::new(Bound::Abs(0.01)), &lattice.resolve(&Options::new(Bound::Abs(0.01))));
+        assert_eq!(header.step, 0.5);
+        seen.add(&check_with(device, &lattice, &header, &CoderOptions::default(), 1));
         for (tile_size, bound) in TileSize::ALL.into_iter().zip([Bound::Abs(1e-2), Bound::PwRel(1e-2)]) {
             // Other values are next to the fill value.
             let options = Options { fill: Fill::Value(0.0), ..Options::new(bound).with_tiles(tile_size) };
