@@ -60,6 +60,9 @@ fn field<T: Real>(shape: Shape) -> Vec<T> {
         .collect()
 }
 
+/// Tiles that are predicted side by side.
+const LANES: usize = 8;
+
 /// A field, and what all stages need.
 struct Case<'v, T> {
     name: String,
@@ -108,23 +111,34 @@ impl<T: Real + Element> Case<'_, T> {
             let base = slot[0];
             slot.iter_mut().for_each(|integer| *integer = integer.wrapping_sub(base));
         }
+        // Whole tiles side by side, as the encoder takes them.
+        let whole: Vec<&[i32]> = integers
+            .chunks(extent)
+            .zip(&self.tiles)
+            .filter(|(_, tile)| tile.len() == extent)
+            .map(|(integers, _)| integers)
+            .collect();
+        let lanes: Vec<Vec<[i32; LANES]>> = whole
+            .chunks_exact(LANES)
+            .map(|tiles| (0..extent).map(|i| std::array::from_fn(|lane| tiles[lane][i])).collect())
+            .collect();
         let list: Vec<u8> = orders::predictors(self.geometry.axes()).take(orders::MOST_LISTED).collect();
-        let mut codes = vec![0_i32; integers.len()];
-        let mut chosen = Vec::with_capacity(self.tiles.len());
-        let mut scratch = orders::Scratch::default();
-        self.time("predict by the cheapest of three", records, || {
-            chosen.clear();
-            let slots = integers.chunks(extent).zip(codes.chunks_mut(extent));
-            for (tile, (integers, codes)) in self.tiles.iter().zip(slots) {
-                let integers = &integers[..tile.len()];
-                let (place, _, predicted) = orders::predict(integers, tile.extent, &list, &mut scratch);
-                codes[..tile.len()].copy_from_slice(predicted);
-                chosen.push(list[usize::from(place)]);
-            }
-        })?;
+        let mut residuals = vec![[0_i32; LANES]; extent];
+        if let Some(tile) = self.tiles.iter().find(|tile| tile.len() == extent) {
+            self.time("three predictions of whole tiles", records, || {
+                for (integers, &predictor) in lanes.iter().flat_map(|lanes| list.iter().map(move |p| (lanes, p))) {
+                    black_box(orders::predict(integers, tile.extent, predictor, &mut residuals));
+                }
+            })?;
+        }
 
+        let predictor = (1 << self.geometry.axes()) - 1;
+        let mut codes = integers;
+        for (tile, codes) in self.tiles.iter().zip(codes.chunks_mut(extent)) {
+            orders::difference(&mut codes[..tile.len()], tile.extent, predictor);
+        }
         self.time("inverse prediction", records, || {
-            for ((tile, &predictor), codes) in self.tiles.iter().zip(&chosen).zip(codes.chunks(extent)) {
+            for (tile, codes) in self.tiles.iter().zip(codes.chunks(extent)) {
                 let q = &mut q[..tile.len()];
                 q.copy_from_slice(&codes[..tile.len()]);
                 orders::restore(q, tile.extent, predictor, 0);
@@ -139,7 +153,7 @@ impl<T: Real + Element> Case<'_, T> {
                     let tile = &self.tiles[number];
                     let q = &mut q[..tile.len()];
                     q.copy_from_slice(&codes[number * extent..][..tile.len()]);
-                    orders::restore(q, tile.extent, chosen[number], 0);
+                    orders::restore(q, tile.extent, predictor, 0);
                     linear.dequantize(q, &mut x);
                     sink.put(&x);
                 }
