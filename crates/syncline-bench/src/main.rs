@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use syncline::{Backend, Effort};
+use syncline_core::geometry::TileSize;
 
 use syncline_bench::array::{Array, Selection};
 use syncline_bench::clock::Clock;
@@ -66,6 +67,10 @@ fn parse_bound(text: &str) -> Result<f64, String> {
 fn parse_effort(text: &str) -> Result<Effort, String> {
     let found = [Effort::Balanced, Effort::Fast, Effort::Best].into_iter().find(|effort| effort.name() == text);
     found.ok_or_else(|| "fast, balanced or best".to_owned())
+}
+
+fn parse_tile_size(text: &str) -> Result<TileSize, String> {
+    TileSize::ALL.into_iter().find(|size| size.name() == text).ok_or_else(|| "small or large".to_owned())
 }
 
 /// Arguments of what is timed.
@@ -151,9 +156,9 @@ struct Stages {
     /// Bound relative to the range of values, on a GPU
     #[arg(long, default_value = "1e-3", value_parser = parse_bound)]
     rel: f64,
-    /// Efforts, on a GPU
-    #[arg(long, value_delimiter = ',', default_value = "balanced,fast,best", value_parser = parse_effort)]
-    effort: Vec<Effort>,
+    /// Sizes of tiles: small or large
+    #[arg(long, value_delimiter = ',', default_value = "small,large", value_parser = parse_tile_size)]
+    tile: Vec<TileSize>,
     /// Runs to time
     #[arg(long, default_value_t = 15)]
     runs: usize,
@@ -340,15 +345,14 @@ fn ratio(arguments: &Ratio, records: &mut Records) -> Result<()> {
 }
 
 fn stages(arguments: &Stages, records: &mut Records) -> Result<()> {
-    let Stages { arrays, device, rel, effort, runs } = arguments;
+    let Stages { arrays, device, rel, tile, runs } = arguments;
     if *device == Place::Host(Backend::Cpu) {
         stages::tiles_on_cpu(*runs, records)?;
         return stages::huffman_on_cpu(*runs, records);
     }
     ensure!(*device == Place::DeviceMemory, "stages are measured with --device gpu or cpu");
     let gpu = Gpu::open(*runs)?;
-    arrays
-        .visit(&FIELDS, |array| effort.iter().try_for_each(|&effort| gpu.measure_stages(&array, effort, *rel, records)))
+    arrays.visit(&FIELDS, |array| tile.iter().try_for_each(|&tile| gpu.measure_stages(&array, tile, *rel, records)))
 }
 
 fn papers(arguments: &Papers, records: &mut Records) -> Result<()> {

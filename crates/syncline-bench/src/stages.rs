@@ -6,10 +6,11 @@ mod huffman;
 mod tiles;
 
 use anyhow::{Context, Result};
-use syncline::{Bound, Effort};
+use syncline::Bound;
+use syncline_core::geometry::TileSize;
 use syncline_cuda::cudarc::driver::{CudaSlice, DeviceRepr};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, compress_bound};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, Sizing, StreamInfo, compress_bound};
 use syncline_cuda::timing::Times;
 
 use crate::array::Array;
@@ -28,24 +29,29 @@ impl Gpu {
     ///
     /// # Errors
     /// An operation fails, or the bound is violated.
-    pub fn measure_stages(&self, array: &Array, effort: Effort, relative: f64, records: &mut Records) -> Result<()> {
+    pub fn measure_stages(
+        &self,
+        array: &Array,
+        tile_size: TileSize,
+        relative: f64,
+        records: &mut Records,
+    ) -> Result<()> {
         let found = match array.element {
-            syncline::ElementType::F64 => self.stages::<f64>(array, effort, relative),
-            _ => self.stages::<f32>(array, effort, relative),
+            syncline::ElementType::F64 => self.stages::<f64>(array, tile_size, relative),
+            _ => self.stages::<f32>(array, tile_size, relative),
         };
-        records.add_or_complain(found.with_context(|| format!("{} with {}", array.name, effort.name())))
+        records.add_or_complain(found.with_context(|| format!("{} with {} tiles", array.name, tile_size.name())))
     }
 
     fn stages<T: DeviceRepr + syncline::Element>(
         &self,
         array: &Array,
-        effort: Effort,
+        tile_size: TileSize,
         relative: f64,
     ) -> Result<Vec<Record>> {
         let (stream, shape) = (&self.stream, array.shape()?);
-        let options = CompressOptions::new(Bound::Rel(relative));
-        let coder = syncline_core::pipeline::CoderOptions { effort, ..Default::default() };
-        let mut compressor = Compressor::new(&self.device, stream)?.with_coder(coder);
+        let options = CompressOptions { tile_size, ..CompressOptions::new(Bound::Rel(relative)) };
+        let mut compressor = Compressor::new(&self.device, stream, Sizing::Measured)?;
         let input = stream.clone_htod(&array.bytes).doing("uploading an array")?;
         let room = compress_bound(array.element, shape) as usize;
         let mut output: CudaSlice<u8> = stream.alloc_zeros(room).doing("allocating")?;
@@ -70,7 +76,7 @@ impl Gpu {
         let error = Promise::of(&host)?.check(array, relative, &values)?;
         let record = |direction: &str, workspace: u64| Record {
             bound: bound_text(Some(relative)),
-            options: format!("{}, {direction}", effort.name()),
+            options: format!("{} tiles, {direction}", tile_size.name()),
             stream_bytes: Some(bytes as u64),
             error: Some(error),
             workspace: Some(workspace),

@@ -32,14 +32,15 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     let verbatim = excluded.without(&fill.mask);
     fill_excluded(&mut q, tile.extent, &excluded);
     let base = q[0];
-    let integers: Vec<i32> = q.iter().map(|q| q.wrapping_sub(base)).collect();
-    let list: Vec<u8> = orders::predictors(axes).collect();
-    let mut scratch = orders::Scratch::default();
-    let (place, _, codes) = orders::predict(&integers, tile.extent, &list, &mut scratch);
+    let integers: Vec<[i32; 1]> = q.iter().map(|q| [q.wrapping_sub(base)]).collect();
+    let mut codes = vec![[0]; q.len()];
+    let mut cost = |predictor| orders::predict(&integers, tile.extent, predictor, &mut codes);
+    let predictor = orders::predictors(axes).min_by_key(|&predictor| cost(predictor)).unwrap();
+    cost(predictor);
     let (sign_kind, negative) = signs(x, &excluded);
 
-    let (mut back_q, mut back) = (codes.to_vec(), vec![T::nearest(0.0); x.len()]);
-    orders::restore(&mut back_q, tile.extent, list[usize::from(place)], base);
+    let (mut back_q, mut back) = (codes.as_flattened().to_vec(), vec![T::nearest(0.0); x.len()]);
+    orders::restore(&mut back_q, tile.extent, predictor, base);
     assert_eq!(q, back_q);
     if resolved.pipeline == Pipeline::Quantized {
         linear.dequantize(&back_q, &mut back);

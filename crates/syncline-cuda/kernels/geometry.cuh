@@ -15,10 +15,6 @@ __device__ inline uint32_t quotient_32(const Divider &by, uint32_t dividend) {
     const uint32_t top = uint32_t((high + (low >> 32)) >> 32);
     return (top + ((dividend - top) >> by.first_shift)) >> by.second_shift;
 }
-__device__ inline uint32_t quotient(const Divider32 &by, uint32_t dividend) {
-    const uint32_t high = __umulhi(by.magic, dividend);
-    return (high + ((dividend - high) >> by.first_shift)) >> by.second_shift;
-}
 
 // A tile: a box of elements.
 struct Tile {
@@ -85,10 +81,6 @@ struct Geometry : GeometryFields {
     __device__ inline uint64_t chunk_of(uint64_t number) const { return quotient(by_chunk, number); }
     // Returns the first tile of a chunk. The end of the last chunk is `tiles`.
     __device__ inline uint64_t first_tile(uint64_t chunk) const { return min_of<uint64_t>(chunk * chunk_tiles, tiles); }
-    // Returns the groups of codes of a tile that is not constant.
-    __device__ inline uint32_t groups(uint32_t elements) const {
-        return (elements + (1u << group_log2) - 1) >> group_log2;
-    }
     __device__ inline bool is_unclipped(const Tile &tile) const {
         return tile.nz == side[0] && tile.ny == side[1] && tile.nx == side[2];
     }
@@ -97,9 +89,4 @@ struct Geometry : GeometryFields {
 // Consecutive chunks that a kernel processes together. Their tiles are numbered from the batch's first.
 struct ChunkBatch : ChunkBatchFields {
     __device__ inline uint32_t chunk_first(uint32_t chunk) const { return min_of(chunk * chunk_tiles, tiles); }
-    // Returns the first group of a chunk's codes before encoding.
-    __device__ inline uint64_t first_slot(uint32_t chunk) const {
-        const uint32_t full = min_of(chunk, full_chunks);
-        return uint64_t(full) * slots + uint64_t(chunk - full) * later_slots;
-    }
 };

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-mod rows;
+mod points;
 pub(crate) mod structs;
 mod units;
 
@@ -136,7 +136,7 @@ impl TileDecoder {
             multiprocessors: device.info().multiprocessors,
             format,
             tiling: geometry.clone(),
-            geometry: DeviceGeometry::new(geometry, header.group_log2),
+            geometry: DeviceGeometry::new(geometry),
             values: Values::new(header),
             any,
         })

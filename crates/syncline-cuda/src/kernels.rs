@@ -39,6 +39,7 @@ const FILES: &[Source] = headers![
     "container/parsed.cuh",
     "container/record.cuh",
     "container/xxh3.cuh",
+    "decode/points.cuh",
     "decode/units.cuh",
     "decode/values.cuh",
     "device/block.cuh",

@@ -18,9 +18,6 @@ pub use syncline_core::pipeline::compress_bound;
 
 use crate::error::{CudaError, Result};
 
-/// log2 of the group size with which batches of chunks are made. Chunks with an error bound have no groups.
-const GROUP_LOG2: u8 = 7;
-
 /// Checks that `input` has exactly the bytes of an array of this type and shape.
 pub(crate) fn check_array(input: &CudaView<'_, u8>, element_type: ElementType, shape: Shape) -> Result<()> {
     let bytes = shape.len().saturating_mul(element_type.size() as u64);

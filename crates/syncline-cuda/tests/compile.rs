@@ -22,6 +22,7 @@ fn specializations(shared_memory: u32) -> Vec<Specialization> {
         syncline_cuda::quantize::specializations(),
         syncline_cuda::strips::specializations(),
         syncline_cuda::container::specializations(),
+        syncline_cuda::decode::specializations(),
     ]
     .concat()
 }

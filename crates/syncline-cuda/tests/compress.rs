@@ -435,7 +435,7 @@ fn ranges_of_chunks_give_the_same_records() {
     let mut compressor = Compressor::new(device, &stream, Sizing::Measured).unwrap();
     let mut at = HEADER_LEN;
     for chunks in [0..1, 1..3, 3..3, 3..geometry.chunks()] {
-        let batch = ChunkBatch::new(&geometry, 7, chunks.clone()).unwrap();
+        let batch = ChunkBatch::new(&geometry, chunks.clone()).unwrap();
         let span = element_span(&geometry, &batch);
         let bytes = &field.bytes[span.start as usize * 4..span.end as usize * 4];
         let slab = stream.clone_htod(&[bytes, &[0]].concat()).unwrap();

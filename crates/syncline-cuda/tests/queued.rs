@@ -45,7 +45,7 @@ fn new<'d>(
     options: &Options,
     batch_bytes: u64,
 ) -> Result<Compressor<'d>, CudaError> {
-    let Field { element, shape, .. } = *field;
+    let Field { element, ref shape, .. } = *field;
     let options = &options_of(options);
     let sizing = Sizing::WorstCase { element_type: element, shape, options };
     Compressor::with_batch_bytes(device, stream, sizing, batch_bytes)

@@ -141,7 +141,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) -
     let chunk_tiles = pick(header.chunk_tiles, header.chunk_tiles.min(35));
     let header = Header { chunk_tiles, ..header };
     let geometry = header.geometry().unwrap();
-    let device_geometry = DeviceGeometry::new(&geometry, 7);
+    let device_geometry = DeviceGeometry::new(&geometry);
     let expected = field.stream_with(&header).0;
     let lengths = record_lengths(&expected, geometry.chunks() as usize);
     let starts: Vec<usize> =
@@ -162,7 +162,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) -
         let mut first = 0;
         while first < geometry.chunks() {
             let chunks = first..(first + batch_chunks).min(geometry.chunks());
-            let batch = ChunkBatch::new(&geometry, 7, chunks.clone()).unwrap();
+            let batch = ChunkBatch::new(&geometry, chunks.clone()).unwrap();
             let mut frame = arena.frame().unwrap();
             let mut encoded = Encoded::new(&mut frame, &device_geometry, &batch, size, false).unwrap();
             let (slots, words) = (device_geometry.strip_slots() as usize, encoded.chunk_words as usize);

@@ -403,21 +403,25 @@ def test_graphs_capture_compression(gpu):
         with pytest.raises(syncline.GpuError, match="captures the stream"):
             QueuedCompressor(there, rel=1e-3, stream=graph)
     for array in fields:
-        expected = syncline.compress(array, rel=1e-3, effort="fast", fill=None)
+        expected = syncline.compress(array, rel=1e-3, fill=None)
         source, length = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
         graph.call("cuMemcpyHtoD_v2", ctypes.c_uint64(pointer_of(there)), source, length)
         graph.launch()
         assert compressor.check() == len(expected) == to_host(size)[0]
         assert to_host(room)[: len(expected)].tobytes() == expected
     holes = np.where(field() > 50, np.nan, field()).astype("f4")
-    compressor.compress(to_device(holes), room, size)
-    with pytest.raises(syncline.GpuError, match="masked"):
+    for array in (holes, field()):
+        compressor.compress(to_device(array), room, size)
+        expected = syncline.compress(array, rel=1e-3, fill=None)
+        assert compressor.check() == len(expected) == to_host(size)[0]
+    compressor.compress(to_device(np.full((30, 40), 3.0, "f4")), room, size)
+    with pytest.raises(syncline.GpuError, match="lossless"):
         compressor.check()
     assert to_host(size)[0] == 0
     with_holes = QueuedCompressor(to_device(holes), rel=1e-3, fill=[-1.0])
     for array in (holes, field()):
         with_holes.compress(to_device(array), room)
-        expected = syncline.compress(array, rel=1e-3, effort="fast", fill=[-1.0])
+        expected = syncline.compress(array, rel=1e-3, fill=[-1.0])
         assert to_host(room)[: with_holes.check()].tobytes() == expected
 
 

@@ -8,6 +8,7 @@ use syncline_core::bound::{Bound, ErrorSummary, Pattern, Pipeline, PsnrGoal, Res
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
 use crate::backend::{Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
@@ -150,11 +151,11 @@ pub(crate) fn header_for(
     tile_size: TileSize,
     resolved: &Resolved,
 ) -> Header {
-    let header = Header::new(element_type, shape, options.advanced().index, resolved);
-    if header.pipeline == Pipeline::Lossless {
-        return header;
+    match resolved.pipeline {
+        Pipeline::Lossless => Header::new(element_type, shape, options.advanced().index, resolved),
+        // Streams with an error bound have an index of their own.
+        _ => Header::new(element_type, shape, IndexKind::Symbol, resolved).with_tile_size(tile_size),
     }
-    header.with_tile_size(tile_size)
 }
 
 /// The compression of one array.

@@ -3,7 +3,6 @@
 use anyhow::{Context, Result, ensure};
 use syncline::ElementType;
 use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind, encode};
-use syncline_core::predict::codes::RADIUS;
 use syncline_cuda::cudarc::driver::{CudaSlice, DeviceRepr};
 use syncline_cuda::device::Arena;
 use syncline_cuda::error::DriverContext;
@@ -37,7 +36,8 @@ impl Code for u8 {
 }
 
 impl Code for u16 {
-    const ALPHABET: u32 = 2 * RADIUS;
+    /// That of most quantization codes around 512.
+    const ALPHABET: u32 = 1024;
 }
 
 /// The symbols of an array in host and device memory.

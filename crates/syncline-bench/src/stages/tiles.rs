@@ -7,9 +7,8 @@ use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::mem::scatter::Scatter;
-use syncline_core::predict::TileInfo;
-use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
 use syncline_core::predict::lorenzo::Scratch;
+use syncline_core::predict::orders;
 use syncline_core::predict::word::Word;
 use syncline_core::predict::words;
 use syncline_core::quantize::fill::fill_excluded;
@@ -61,6 +60,9 @@ fn field<T: Real>(shape: Shape) -> Vec<T> {
         .collect()
 }
 
+/// Tiles that are predicted side by side.
+const LANES: usize = 8;
+
 /// A field, and what all stages need.
 struct Case<'v, T> {
     name: String,
@@ -96,7 +98,7 @@ impl<T: Real + Element> Case<'_, T> {
                 window.gather(tile, &mut x);
                 let mut exact = TileMask::default();
                 if linear.quantize_tile(&x[..tile.len()], &mut q, &mut exact) {
-                    fill_excluded(&mut q[..tile.len()], tile.extent, &exact, 0);
+                    fill_excluded(&mut q[..tile.len()], tile.extent, &exact);
                 }
                 black_box(&mut q);
             }
@@ -106,24 +108,41 @@ impl<T: Real + Element> Case<'_, T> {
         for (tile, slot) in self.tiles.iter().zip(integers.chunks_mut(extent)) {
             window.gather(tile, &mut x);
             linear.quantize_tile(&x[..tile.len()], slot, &mut TileMask::default());
+            let base = slot[0];
+            slot.iter_mut().for_each(|integer| *integer = integer.wrapping_sub(base));
         }
-        let mut codes = vec![RADIUS as u16; integers.len()];
-        let mut infos: Vec<TileInfo<i32>> = Vec::with_capacity(self.tiles.len());
-        let mut outliers = Vec::new();
-        self.time("predict + codes", records, || {
-            infos.clear();
-            outliers.clear();
-            let slots = integers.chunks(extent).zip(codes.chunks_mut(extent));
-            for (tile, (integers, codes)) in self.tiles.iter().zip(slots) {
-                let (integers, codes) = (&integers[..tile.len()], &mut codes[..tile.len()]);
-                infos.push(encode_tile(integers, tile.extent, self.geometry.axes(), RADIUS, codes, &mut outliers));
-            }
-        })?;
+        // Whole tiles side by side, as the encoder takes them.
+        let whole: Vec<&[i32]> = integers
+            .chunks(extent)
+            .zip(&self.tiles)
+            .filter(|(_, tile)| tile.len() == extent)
+            .map(|(integers, _)| integers)
+            .collect();
+        let lanes: Vec<Vec<[i32; LANES]>> = whole
+            .chunks_exact(LANES)
+            .map(|tiles| (0..extent).map(|i| std::array::from_fn(|lane| tiles[lane][i])).collect())
+            .collect();
+        let list: Vec<u8> = orders::predictors(self.geometry.axes()).take(orders::MOST_LISTED).collect();
+        let mut residuals = vec![[0_i32; LANES]; extent];
+        if let Some(tile) = self.tiles.iter().find(|tile| tile.len() == extent) {
+            self.time("three predictions of whole tiles", records, || {
+                for (integers, &predictor) in lanes.iter().flat_map(|lanes| list.iter().map(move |p| (lanes, p))) {
+                    black_box(orders::predict(integers, tile.extent, predictor, &mut residuals));
+                }
+            })?;
+        }
 
+        let predictor = (1 << self.geometry.axes()) - 1;
+        let mut codes = integers;
+        for (tile, codes) in self.tiles.iter().zip(codes.chunks_mut(extent)) {
+            orders::difference(&mut codes[..tile.len()], tile.extent, predictor);
+        }
         self.time("inverse prediction", records, || {
-            for ((tile, info), codes) in self.tiles.iter().zip(&infos).zip(codes.chunks(extent)) {
-                decode_tile(&codes[..tile.len()], tile.extent, info.predictor, info.base, RADIUS, &[], &mut q);
-                black_box(&mut q);
+            for (tile, codes) in self.tiles.iter().zip(codes.chunks(extent)) {
+                let q = &mut q[..tile.len()];
+                q.copy_from_slice(&codes[..tile.len()]);
+                orders::restore(q, tile.extent, predictor, 0);
+                black_box(q);
             }
         })?;
         let mut output = vec![0_u8; self.bytes.len()];
@@ -131,10 +150,11 @@ impl<T: Real + Element> Case<'_, T> {
             for mut sink in Scatter::new(&mut output, &self.geometry, self.geometry.whole(), size_of::<T>()) {
                 let chunk = self.geometry.chunk_range(sink.chunk());
                 for number in chunk.start as usize..chunk.end as usize {
-                    let (tile, info) = (&self.tiles[number], &infos[number]);
-                    let codes = &codes[number * extent..][..tile.len()];
-                    decode_tile(codes, tile.extent, info.predictor, info.base, RADIUS, &[], &mut q);
-                    linear.dequantize(&q[..tile.len()], &mut x);
+                    let tile = &self.tiles[number];
+                    let q = &mut q[..tile.len()];
+                    q.copy_from_slice(&codes[number * extent..][..tile.len()]);
+                    orders::restore(q, tile.extent, predictor, 0);
+                    linear.dequantize(q, &mut x);
                     sink.put(&x);
                 }
             }

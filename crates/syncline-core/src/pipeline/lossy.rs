@@ -14,21 +14,23 @@ pub use reserved::reserved_patterns;
 pub use sample::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED};
 
 use self::buffers::EncodeBuffers;
-use self::sample::{Choice, Codebooks, CodedTile, choose, make_codebooks};
-use self::tile_coder::{TileCoder, TileMemory};
+use self::sample::{Choice, Codebooks, SampleCounts, choose, is_complete, is_counted};
+use self::tile_coder::{Prediction, TileCoder, TileMemory};
 use super::context::ElementSource;
 use super::options::CoderOptions;
 use super::scratch::EncodeScratch;
 use crate::bound::ErrorSummary;
 use crate::container::{
-    ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
+    ChunkKind, Header, INTERPOLATED, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
 };
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile};
 use crate::huffman::codebook::Codebook;
+use crate::huffman::lengths::LengthScratch;
+use crate::predict::interpolate::Scheme;
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
-use crate::strips::{Encoder, strips_of};
+use crate::strips::{Encoder, Strip, strips_of};
 
 /// Returns the number of strips of a bitmap of a tile.
 fn bitmap_strips(tile: &Tile) -> usize {
@@ -56,28 +58,15 @@ pub(super) fn encode<T: Real>(
     let mut lengths = std::mem::take(&mut buffers.lengths);
     let mut coder = TileCoder::<T>::new(header, geometry, options, memory);
     let choice = choose(&mut coder, geometry, source, (tiles, window))?;
-    let codebooks = make_codebooks(&mut coder, geometry, source, (tiles, window), &choice, &mut lengths)?;
     buffers.clear();
-    let encoders: Vec<Encoder> = codebooks.of_codes.iter().map(Encoder::new).collect();
-    let of_bitmaps = Encoder::new(&codebooks.of_bitmaps);
-    let mut position = 0;
-    coder.for_batches(
-        geometry,
-        source,
-        (tiles, window),
-        |_| true,
-        |coder, batch| {
-            coder.quantize(batch);
-            coder.code(batch, &choice, |coder, tile| {
-                let class = if encoders.len() > 1 { choice.class(tile.cost) } else { 0 };
-                let quantized = &coder.prepared[tile.lane].quantized;
-                quantized.for_bitmap_strips(tile.extent, |strip| buffers.codes.push(strip, &of_bitmaps));
-                tile.for_strips(|strip| buffers.codes.push(strip, &encoders[class]));
-                coder.put(&tile, class as u8, position, buffers);
-                position += tile.codes.len() as u32;
-            });
-        },
-    )?;
+    let codebooks = if is_complete(tiles.len()) {
+        encode_all(&mut coder, geometry, source, (tiles, window), &choice, (buffers, &mut lengths))?
+    } else {
+        let counts = count_sample(&mut coder, geometry, source, (tiles, window), &choice)?;
+        let codebooks = counts.codebooks(tiles.len(), &mut lengths);
+        encode_with(&mut coder, geometry, source, (tiles, window), &choice, (&codebooks, buffers))?;
+        codebooks
+    };
     write_sections(chunk, &choice, &codebooks, buffers, out);
     let summary = coder.quantizer.summary;
     buffers.tiles.keep(coder.into_memory());
@@ -85,35 +74,157 @@ pub(super) fn encode<T: Real>(
     Ok(summary)
 }
 
+/// Counts the symbols of a sample of the tiles of a chunk.
+fn count_sample<T: Real>(
+    coder: &mut TileCoder<T>,
+    geometry: &Geometry,
+    source: &dyn ElementSource,
+    (tiles, bytes): (&[Tile], &mut Vec<u8>),
+    choice: &Choice,
+) -> Result<SampleCounts> {
+    let first = tiles.first().map_or(0, |tile| tile.number);
+    let wanted = |tile: &Tile| is_counted((tile.number - first) as usize, tiles.len());
+    let mut counts = SampleCounts::default();
+    coder.for_batches(geometry, source, (tiles, bytes), wanted, |coder, batch| {
+        coder.quantize(batch);
+        let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
+        for ((tile, prepared), prediction) in batch.iter().zip(&coder.prepared).zip(predictions) {
+            counts.add(prepared, tile.extent, prediction, choice.class(prediction.cost));
+        }
+    })?;
+    Ok(counts)
+}
+
+/// Encodes the tiles of a chunk with codebooks.
+fn encode_with<T: Real>(
+    coder: &mut TileCoder<T>,
+    geometry: &Geometry,
+    source: &dyn ElementSource,
+    (tiles, bytes): (&[Tile], &mut Vec<u8>),
+    choice: &Choice,
+    (codebooks, buffers): (&Codebooks, &mut EncodeBuffers),
+) -> Result<()> {
+    let encoders: Vec<Encoder> = codebooks.of_codes.iter().map(Encoder::new).collect();
+    let of_bitmaps = Encoder::new(&codebooks.of_bitmaps);
+    let mut position = 0;
+    coder.for_batches(
+        geometry,
+        source,
+        (tiles, bytes),
+        |_| true,
+        |coder, batch| {
+            coder.quantize(batch);
+            let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
+            for (lane, (tile, prediction)) in batch.iter().zip(predictions).enumerate() {
+                let class = if encoders.len() > 1 { choice.class(prediction.cost) } else { 0 };
+                coder.prepared[lane].for_strips(tile.extent, prediction, |strip, is_bitmap| {
+                    buffers.codes.push(strip, if is_bitmap { &of_bitmaps } else { &encoders[class] });
+                });
+                coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
+                position += tile.len() as u32;
+            }
+        },
+    )
+}
+
+/// Encodes the tiles of a chunk so small that all of them are its sample: codes are kept until codebooks are known.
+fn encode_all<T: Real>(
+    coder: &mut TileCoder<T>,
+    geometry: &Geometry,
+    source: &dyn ElementSource,
+    (tiles, bytes): (&[Tile], &mut Vec<u8>),
+    choice: &Choice,
+    (buffers, lengths): (&mut EncodeBuffers, &mut LengthScratch),
+) -> Result<Codebooks> {
+    let mut counts = SampleCounts::default();
+    let (mut codes, mut strips): (Vec<i32>, Vec<KeptStrip>) = (Vec::new(), Vec::new());
+    let mut position = 0;
+    coder.for_batches(
+        geometry,
+        source,
+        (tiles, bytes),
+        |_| true,
+        |coder, batch| {
+            coder.quantize(batch);
+            let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
+            for (lane, (tile, prediction)) in batch.iter().zip(predictions).enumerate() {
+                let class = choice.class(prediction.cost);
+                let prepared = &coder.prepared[lane];
+                counts.add(prepared, tile.extent, prediction, class);
+                prepared.for_strips(tile.extent, prediction, |strip, is_bitmap| {
+                    codes.extend_from_slice(strip.codes);
+                    strips.push(KeptStrip { len: strip.codes.len(), is_dense: strip.is_dense, is_bitmap, class });
+                });
+                coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
+                position += tile.len() as u32;
+            }
+        },
+    )?;
+    let codebooks = counts.codebooks(tiles.len(), lengths);
+    let encoders: Vec<Encoder> = codebooks.of_codes.iter().map(Encoder::new).collect();
+    let of_bitmaps = Encoder::new(&codebooks.of_bitmaps);
+    if encoders.len() == 1 {
+        buffers.metas.iter_mut().for_each(|meta| meta.class = 0);
+    }
+    let mut rest = codes.as_slice();
+    for KeptStrip { len, is_dense, is_bitmap, class } in strips {
+        let (codes, after) = rest.split_at(len);
+        let of_codes = &encoders[class.min(encoders.len() - 1)];
+        buffers.codes.push(Strip { codes, is_dense }, if is_bitmap { &of_bitmaps } else { of_codes });
+        rest = after;
+    }
+    Ok(codebooks)
+}
+
+/// A strip whose codes are kept.
+struct KeptStrip {
+    len: usize,
+    is_dense: bool,
+    is_bitmap: bool,
+    class: usize,
+}
+
 impl<T: Real> TileCoder<'_, T> {
-    /// Adds what a tile has beside its codes to the buffers. `position` elements of the chunk are before it.
-    fn put(&mut self, tile: &CodedTile<'_>, class: u8, position: u32, buffers: &mut EncodeBuffers) {
-        let prepared = &self.prepared[tile.lane];
-        let count = tile.codes.len();
-        let x = &prepared.x[..count];
-        let mut meta = prepared.quantized.meta;
-        meta.constant = tile.is_constant;
-        meta.predictor = tile.predictor(prepared.predictor);
-        meta.class = if tile.is_constant { 0 } else { class };
-        let exact = match &tile.interpolated {
-            Some(outcome) => {
-                if self.quantizer.measures {
-                    let values = self.interpolated.values[..count].iter().map(|values| values[tile.lane]);
-                    self.quantizer.measure_values(x, &values.collect::<Vec<T>>(), &outcome.excluded);
-                }
-                outcome.exact
-            }
-            None => {
-                self.quantizer.measure(x, &prepared.q[..count], &prepared.quantized.excluded);
-                prepared.quantized.exact
-            }
+    /// Adds what a tile that was coded has beside its codes to the buffers: its properties, its base, and its verbatim
+    /// values. `position` elements of the chunk are before it.
+    fn put(
+        &mut self,
+        lane: usize,
+        tile: &Tile,
+        prediction: Prediction,
+        (scheme, class, position): (Option<Scheme>, u8, u32),
+        buffers: &mut EncodeBuffers,
+    ) {
+        let scheme = scheme.filter(|_| prediction.listed.is_none());
+        let exact = match scheme {
+            Some(scheme) => self.interpolated_exact(scheme, tile.extent, lane),
+            None if self.prepared[lane].quantized.any_excluded => self.prepared[lane].quantized.exact,
+            None => TileMask::default(),
         };
+        let prepared = &self.prepared[lane];
+        let quantized = &prepared.quantized;
+        let x = &prepared.x[..tile.len()];
+        if self.quantizer.measures {
+            if scheme.is_some() {
+                let not_coded = if quantized.any_excluded { quantized.not_coded() } else { TileMask::default() };
+                let values = self.interpolated.values[..tile.len()].iter().map(|values| values[lane]);
+                self.quantizer.measure_values(x, &values.collect::<Vec<T>>(), &not_coded.union(&exact));
+            } else {
+                self.quantizer.measure(x, &prepared.q[..tile.len()], &quantized.excluded);
+            }
+        }
+        let mut meta = quantized.meta;
+        meta.constant = prediction.is_constant;
+        if !meta.constant {
+            meta.predictor = prediction.listed.map_or(INTERPOLATED, |place| place as u8);
+            meta.class = class;
+        }
         if exact.any() {
             buffers.push_verbatim(position, x, &exact);
         }
         buffers.metas.push(meta);
         let before = buffers.bases.last().copied().unwrap_or(0);
-        buffers.bases.push(if prepared.quantized.is_empty { before } else { prepared.q[0] as u32 });
+        buffers.bases.push(if quantized.is_empty { before } else { prepared.q[0] as u32 });
     }
 }
 

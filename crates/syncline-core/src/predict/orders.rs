@@ -3,7 +3,6 @@
 //! Predictors 0 to 7 are sets of axes with differences: 1 for x, 2 for y, 4 for z. Predictor [`SECOND_ORDER`] takes
 //! second differences along all axes.
 
-use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::simd::{self, InstructionSet, Kernel, dispatched};
 
 /// Second differences along all axes.
@@ -20,13 +19,35 @@ pub fn predictors(axes: usize) -> impl Iterator<Item = u8> {
     (0..1 << axes).chain([SECOND_ORDER])
 }
 
+/// An integer, or those of several tiles side by side.
+pub trait Integers: Copy {
+    /// Returns the differences, which wrap.
+    fn minus(self, other: Self) -> Self;
+}
+
+impl Integers for i32 {
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+}
+
+impl<const L: usize> Integers for [i32; L] {
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        std::array::from_fn(|lane| self[lane].wrapping_sub(other[lane]))
+    }
+}
+
 /// Replaces the integers of a tile, from which the base is subtracted already, by their residuals.
 ///
 /// # Panics
 /// `v` has not the extents' length.
 #[inline(always)]
-pub fn difference(v: &mut [i32], extent: [usize; 3], predictor: u8) {
-    passes(extent, predictor).for_each(|pass| pass.difference(v));
+pub fn difference<V: Integers>(v: &mut [V], extent: [usize; 3], predictor: u8) {
+    for pass in passes_of(extent, predictor).iter().flatten() {
+        pass.difference(v);
+    }
 }
 
 /// Reconstructs integers from any residuals, with sums that wrap; the inverse of [`difference`].
@@ -35,12 +56,7 @@ pub fn difference(v: &mut [i32], extent: [usize; 3], predictor: u8) {
 /// `v` has not the extents' length.
 #[inline(always)]
 pub fn integrate(v: &mut [i32], extent: [usize; 3], predictor: u8) {
-    let passes: [Option<Pass>; MAX_PASSES] = {
-        let mut iter = passes(extent, predictor);
-        std::array::from_fn(|_| iter.next())
-    };
-    // Not `for_each`, which would be a function of its own, compiled for the baseline.
-    for pass in passes.iter().rev().flatten() {
+    for pass in passes_of(extent, predictor).iter().rev().flatten() {
         pass.integrate(v);
     }
 }
@@ -58,6 +74,14 @@ struct Pass {
     axis: usize,
     /// The first position along the axis that is replaced by a difference.
     from: usize,
+}
+
+/// Returns the passes of a predictor as a list. To call `for_each` on them would be to call a function that is compiled
+/// for the baseline.
+#[inline(always)]
+fn passes_of(extent: [usize; 3], predictor: u8) -> [Option<Pass>; MAX_PASSES] {
+    let mut passes = passes(extent, predictor);
+    std::array::from_fn(|_| passes.next())
 }
 
 /// Returns the passes of a predictor in the order of differencing. The predictor's axes are differenced everywhere.
@@ -101,17 +125,23 @@ impl Pass {
     }
 
     #[inline(always)]
-    fn difference(&self, v: &mut [i32]) {
+    fn difference<V: Integers>(&self, v: &mut [V]) {
         let along_x = self.axis == 2;
         self.rows(true, |start, count, distance| {
             if along_x {
-                for i in (start..start + count).rev() {
-                    v[i] = v[i].wrapping_sub(v[i - 1]);
+                if count == 0 {
+                    return;
+                }
+                let row = &mut v[start - 1..start + count];
+                for i in (1..row.len()).rev() {
+                    row[i] = row[i].minus(row[i - 1]);
                 }
             } else {
                 let (before, row) = v.split_at_mut(start);
                 let before = &before[start - distance..][..count];
-                row[..count].iter_mut().zip(before).for_each(|(v, b)| *v = v.wrapping_sub(*b));
+                for (v, before) in row[..count].iter_mut().zip(before) {
+                    *v = v.minus(*before);
+                }
             }
         });
     }
@@ -159,77 +189,54 @@ pub fn product_cost(product: f32) -> u32 {
     (product.to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
 }
 
-/// Returns the sum of the costs of at most 4,096 codes, in groups of four.
+/// Returns the sum of the costs of the codes of each lane, at most 4,096, in groups of four.
 #[inline(always)]
-pub fn total_cost(codes: &[i32]) -> u32 {
-    let (groups, rest) = codes.as_chunks::<COST_GROUP>();
-    let cost = |group: [i32; COST_GROUP]| {
-        let [a, b, c, d] = group.map(cost_factor);
-        product_cost(a * b * c * d)
-    };
-    let last: f32 = rest.iter().map(|&code| cost_factor(code)).product();
-    groups.iter().map(|&group| cost(group)).sum::<u32>() + product_cost(last)
-}
-
-/// Residuals of a tile under several predictors, and differences in between. Their contents before do not matter.
-#[derive(Clone, Debug)]
-pub struct Scratch(Vec<[i32; MAX_TILE_ELEMENTS]>);
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self(vec![[0; MAX_TILE_ELEMENTS]; 2])
-    }
-}
-
-/// Returns the [`total_cost`] under each predictor for tiles that extend along `axes` axes, by its number; the maximum
-/// for those of more axes. `v` has the tile's integers without the base.
-///
-/// # Panics
-/// `v` has not the extents' length.
-pub fn costs(v: &[i32], extent: [usize; 3], axes: usize, scratch: &mut Scratch) -> [u32; PREDICTORS] {
-    let mut costs = [u32::MAX; PREDICTORS];
-    for predictor in predictors(axes) {
-        costs[usize::from(predictor)] = predict(v, extent, &[predictor], scratch).1;
-    }
-    costs
-}
-
-/// Returns the place in the list of the predictor with the smallest [`total_cost`], the first of several; that cost; and
-/// the residuals. `v` has the tile's integers without the base.
-///
-/// # Panics
-/// `v` has not the extents' length, or the list is empty.
-pub fn predict<'s>(v: &[i32], extent: [usize; 3], list: &[u8], scratch: &'s mut Scratch) -> (u8, u32, &'s [i32]) {
-    let (place, cost) = simd::run(Predict { v, extent, list, scratch });
-    (place, cost, &scratch.0[0][..v.len()])
-}
-
-struct Predict<'a> {
-    v: &'a [i32],
-    extent: [usize; 3],
-    list: &'a [u8],
-    scratch: &'a mut Scratch,
-}
-
-impl Kernel for Predict<'_> {
-    type Output = (u8, u32);
-
-    #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> (u8, u32) {
-        let Self { v, extent, list, scratch: Scratch(all) } = self;
-        let n = v.len();
-        let mut best = (0, u32::MAX);
-        for (place, &predictor) in (0..).zip(list) {
-            let residuals = &mut all[1][..n];
-            residuals.copy_from_slice(v);
-            difference(residuals, extent, predictor);
-            let cost = total_cost(residuals);
-            if place == 0 || cost < best.1 {
-                best = (place, cost);
-                all.swap(0, 1);
+fn total_costs<const L: usize>(codes: &[[i32; L]]) -> [u32; L] {
+    let mut sums = [0; L];
+    for group in codes.chunks(COST_GROUP) {
+        let mut products = [1.0; L];
+        for codes in group {
+            for (product, &code) in products.iter_mut().zip(codes) {
+                *product *= cost_factor(code);
             }
         }
-        best
+        for (sum, product) in sums.iter_mut().zip(products) {
+            *sum += product_cost(product);
+        }
+    }
+    sums
+}
+
+/// Writes the residuals of tiles of the same extents under a predictor, and returns the costs of each. `v` has their
+/// integers without the base.
+///
+/// # Panics
+/// `v` or `residuals` has not the extents' length.
+pub fn predict<const L: usize>(
+    v: &[[i32; L]],
+    extent: [usize; 3],
+    predictor: u8,
+    residuals: &mut [[i32; L]],
+) -> [u32; L] {
+    simd::run(Predict { v, extent, predictor, residuals })
+}
+
+struct Predict<'a, const L: usize> {
+    v: &'a [[i32; L]],
+    extent: [usize; 3],
+    predictor: u8,
+    residuals: &'a mut [[i32; L]],
+}
+
+impl<const L: usize> Kernel for Predict<'_, L> {
+    type Output = [u32; L];
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> [u32; L] {
+        let Self { v, extent, predictor, residuals } = self;
+        residuals.copy_from_slice(v);
+        difference(residuals, extent, predictor);
+        total_costs(residuals)
     }
 }
 
@@ -307,14 +314,23 @@ mod tests {
         }
 
         #[test]
-        fn cheapest_predictor_of_a_list_is_taken((extent, v) in tiles(), list in prop::collection::vec(0..9u8, 1..4)) {
-            let mut scratch = Scratch::default();
-            let (place, cost, residuals) = predict(&v, extent, &list, &mut scratch);
-            let costs: Vec<u32> = list.iter().map(|&p| total_cost(&by_definition(&v, extent, p))).collect();
-            prop_assert_eq!(costs.iter().min(), Some(&cost));
-            prop_assert_eq!(costs.iter().position(|&c| c == cost), Some(usize::from(place)));
-            prop_assert_eq!(residuals, by_definition(&v, extent, list[usize::from(place)]));
+        fn tiles_side_by_side_are_what_each_is_alone((extent, v) in tiles(), predictor in 0..9u8) {
+            let lanes: Vec<[i32; 4]> = v.iter().map(|&v| [v, v.rotate_left(7), 0, v >> 20]).collect();
+            let mut residuals = vec![[0; 4]; v.len()];
+            let costs = predict(&lanes, extent, predictor, &mut residuals);
+            for (lane, cost) in costs.into_iter().enumerate() {
+                let own: Vec<i32> = lanes.iter().map(|lanes| lanes[lane]).collect();
+                let expected = by_definition(&own, extent, predictor);
+                let of_lane: Vec<i32> = residuals.iter().map(|residuals| residuals[lane]).collect();
+                prop_assert_eq!(cost, expected.chunks(4).map(|codes| total_cost(codes)).sum::<u32>());
+                prop_assert_eq!(of_lane, expected);
+            }
         }
+    }
+
+    fn total_cost(codes: &[i32]) -> u32 {
+        let [cost] = total_costs(codes.as_chunks::<1>().0);
+        cost
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::mask::{MaskKind, TileMask};
 use super::select::{matches, select};
 
 /// Fill patterns in a tile.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TileFill {
     /// Whether nothing, everything, or a part of the tile is masked.
     pub kind: MaskKind,

@@ -43,7 +43,7 @@ __device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch
     const uint32_t *words = reinterpret_cast<const uint32_t *>(section);
     const uint32_t bitmap_words = ceil_div(tiles, 32);
     const uint32_t predictors_at = TILE_HEADER_WORDS + bitmap_words;
-    if (bytes % 4 != 0 || bytes < predictors_at * 4 || words[0] != tiles || (words[2] & 0xff) != 0 || words[3] != 0) {
+    if (bytes % 4 != 0 || bytes < predictors_at * 4 || words[0] != tiles || (words[2] & 0xff) != 0) {
         return BAD_TILES;
     }
     uint64_t before = 0, total;

@@ -31,7 +31,7 @@ constexpr uint32_t MOST_TILE_ELEMENTS = format::MAX_TILE_ELEMENTS;
 constexpr uint32_t MOST_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = format::BASES_IN_BLOCK;
 constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
-constexpr uint32_t TILE_HEADER_WORDS = 4;
+constexpr uint32_t TILE_HEADER_WORDS = 3;
 
 // Value of a constant tile in place of a predictor.
 constexpr uint8_t CONSTANT = 4;

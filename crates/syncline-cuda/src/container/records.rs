@@ -72,7 +72,7 @@ impl RecordMaker {
         let sizes = (element_bytes, output.len() as u64);
         let mut laid_out = self.layouter.lay_out(frame, geometry, (batch, first), encoded, sizes, progress)?;
         self.writer.write(&stream, geometry, &mut laid_out, encoded, slab, output)?;
-        let chunk_elements = u64::from(geometry.chunk_tiles()) * u64::from(geometry.tile_elements());
+        let chunk_elements = geometry.chunk_elements();
         let longest = (RECORD_HEADER_LEN as u64 + chunk_elements * u64::from(element_bytes)) + ALIGNMENT as u64;
         let checksummed = progress.checksummed();
         let lengths = progress.lengths.slice(first as usize..(first + u64::from(batch.chunks())) as usize);

@@ -1,4 +1,4 @@
-//! Decoding of whole ordinary tiles: launchers of `kernels/decode/cubes.cu` and `kernels/decode/rows.cu`.
+//! Decoding of whole ordinary tiles: launchers of `kernels/decode/cubes.cu`, `large_cubes.cu`, and `rows.cu`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN};
 
 use super::structs::{Request, Values};
-use super::{Format, rows};
+use super::{Format, points};
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
@@ -35,8 +35,20 @@ declare_kernels! {
     /// The kernel of `kernels/decode/rows.cu`.
     struct RowKernels in "decode/rows.cu", of (units: UnitFormat) {
         with UNITS = units.constants();
-        with ROWS = units.row_constants();
+        with POINTS = units.point_constants();
         fn decode_rows(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
+            request: Request, output: Out<u8> as "Element *",
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/decode/large_cubes.cu`.
+    struct LargeCubeKernels in "decode/large_cubes.cu", of (units: UnitFormat) {
+        with UNITS = units.constants();
+        with POINTS = units.point_constants();
+        fn decode_large_cubes(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
             request: Request, output: Out<u8> as "Element *",
         );
@@ -57,22 +69,27 @@ struct UnitFormat {
 }
 
 impl UnitFormat {
-    /// Returns the format for a device with this much shared memory per block in bytes; `None` if no kernel takes tiles
-    /// of this shape, or if the memory does not suffice for several warps.
+    /// Returns the format for a device with this much shared memory per block in bytes; `None` if it does not suffice for
+    /// several warps.
     fn new(format: Format, axes: u32, shared_memory: u32) -> Option<Self> {
         let own = |warps| Self { format, axes, warps };
         let room = shared_memory.checked_sub(own(0).memory_bytes())?;
         let warps = (room / own(0).warp_bytes()).min(MOST_WARPS);
-        ((axes < 3 || format.tile_elements == 512) && warps >= 2).then(|| own(warps))
+        (warps >= 2).then(|| own(warps))
     }
 
+    /// Returns whether tiles are the small ones of three dimensions, which are interpolated along lines.
     fn is_cubes(self) -> bool {
-        self.axes == 3
+        self.format.tile_elements == 512
     }
 
     /// Returns the elements of a row; rows of tiles of one dimension are parts of it.
     fn width(self) -> u32 {
-        if self.axes == 2 { self.format.tile_elements.isqrt() } else { 32 }
+        match self.axes {
+            1 => 32,
+            2 => self.format.tile_elements.isqrt(),
+            _ => 16,
+        }
     }
 
     fn strips(self) -> u32 {
@@ -80,7 +97,7 @@ impl UnitFormat {
     }
 
     fn strip_room(self) -> u32 {
-        (if self.is_cubes() { lines::STRIP_ROOM } else { rows::STRIP_ROOM }) as u32
+        (if self.is_cubes() { lines::STRIP_ROOM } else { points::STRIP_ROOM }) as u32
     }
 
     /// Returns the elements of shared memory of a warp.
@@ -93,8 +110,8 @@ impl UnitFormat {
         }
     }
 
-    fn layout(self) -> rows::Layout {
-        rows::Layout::new(self.format.tile_elements as usize, self.format.element_bytes() as usize)
+    fn layout(self) -> points::Layout {
+        points::Layout::new(self.format.tile_elements as usize, self.format.element_bytes() as usize)
     }
 
     /// Returns the words of the table of a scheme.
@@ -130,15 +147,15 @@ impl UnitFormat {
         numbers.map(|(name, number)| (name, number.into())).to_vec()
     }
 
-    /// Returns the constants of `kernels/decode/rows.cu` beside these.
-    fn row_constants(self) -> Vec<(&'static str, u64)> {
+    /// Returns the constants of `kernels/decode/points.cuh` and of `rows.cu` beside these.
+    fn point_constants(self) -> Vec<(&'static str, u64)> {
         let layout = self.layout();
         let numbers = [
             ("AXES", self.axes as usize),
             ("WIDTH", self.width() as usize),
             ("HEIGHT", (self.format.tile_elements / self.width()) as usize),
-            ("PASSES_AT", rows::PASSES_AT),
-            ("CLASSES_AT", rows::CLASSES_AT),
+            ("PASSES_AT", points::PASSES_AT),
+            ("CLASSES_AT", points::CLASSES_AT),
             ("LINES_AT", layout.lines_at),
             ("CODES_AT", layout.codes_at),
         ];
@@ -151,8 +168,8 @@ impl UnitFormat {
             // Logarithms are not interpolated.
             (_, true) => Some(vec![0]),
             (true, _) => lines::tables(),
-            (false, _) if self.format.double => rows::tables::<f64>(geometry),
-            (false, _) => rows::tables::<f32>(geometry),
+            (false, _) if self.format.double => points::tables::<f64>(geometry),
+            (false, _) => points::tables::<f32>(geometry),
         }
     }
 }
@@ -160,6 +177,7 @@ impl UnitFormat {
 #[derive(Debug, Clone)]
 enum Kernels {
     Cubes(CubeKernels),
+    LargeCubes(LargeCubeKernels),
     Rows(RowKernels),
 }
 
@@ -208,6 +226,10 @@ impl UnitDecoder {
                 Kernels::Cubes(cubes) => {
                     launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, request, output)
                 }
+                Kernels::LargeCubes(cubes) => {
+                    launch!(cubes.decode_large_cubes on stream, grid; input, geometry, parsed, values, schemes, request,
+                        output)
+                }
                 Kernels::Rows(rows) => {
                     launch!(rows.decode_rows on stream, grid; input, geometry, parsed, values, schemes, request, output)
                 }
@@ -218,21 +240,31 @@ impl UnitDecoder {
 
 impl Kernels {
     fn load(device: &Device, format: UnitFormat) -> Result<Self> {
-        if format.is_cubes() {
-            let cubes = CubeKernels::load(device, format)?;
-            cubes.decode_cubes.allow_shared_memory(format.memory_bytes())?;
-            return Ok(Self::Cubes(cubes));
-        }
-        let rows = RowKernels::load(device, format)?;
-        rows.decode_rows.allow_shared_memory(format.memory_bytes())?;
-        Ok(Self::Rows(rows))
+        let bytes = format.memory_bytes();
+        Ok(match (format.axes, format.is_cubes()) {
+            (_, true) => {
+                let cubes = CubeKernels::load(device, format)?;
+                cubes.decode_cubes.allow_shared_memory(bytes)?;
+                Self::Cubes(cubes)
+            }
+            (3, _) => {
+                let cubes = LargeCubeKernels::load(device, format)?;
+                cubes.decode_large_cubes.allow_shared_memory(bytes)?;
+                Self::LargeCubes(cubes)
+            }
+            _ => {
+                let rows = RowKernels::load(device, format)?;
+                rows.decode_rows.allow_shared_memory(bytes)?;
+                Self::Rows(rows)
+            }
+        })
     }
 }
 
 /// Returns the specializations for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
     let kinds = [(false, false), (true, false), (false, true), (true, true)];
-    let shapes = [(3, 512), (2, 1024), (1, 1024), (2, 4096), (1, 4096)];
+    let shapes = [(3, 512), (3, 4096), (2, 1024), (1, 1024), (2, 4096), (1, 4096)];
     let formats = kinds.into_iter().flat_map(|(double, logarithm)| {
         shapes.map(|(axes, tile_elements)| UnitFormat {
             format: Format { double, logarithm, tile_elements },
@@ -240,9 +272,10 @@ pub(super) fn specializations() -> Vec<Specialization> {
             warps: 4,
         })
     });
-    let specialization = |format: UnitFormat| match format.is_cubes() {
-        true => CubeKernels::specialization(format),
-        false => RowKernels::specialization(format),
+    let specialization = |format: UnitFormat| match (format.axes, format.is_cubes()) {
+        (_, true) => CubeKernels::specialization(format),
+        (3, _) => LargeCubeKernels::specialization(format),
+        _ => RowKernels::specialization(format),
     };
     formats.map(specialization).collect()
 }

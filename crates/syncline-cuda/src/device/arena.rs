@@ -245,11 +245,6 @@ pub struct Cleared<'a> {
 }
 
 impl<'a> Cleared<'a> {
-    /// Wraps other memory that is 0 and has the alignment of the driver's allocations.
-    pub(crate) fn of(memory: CudaViewMut<'a, u8>) -> Self {
-        Self { rest: Some(memory) }
-    }
-
     /// Returns the next `length` elements; all their bytes are 0.
     ///
     /// # Errors

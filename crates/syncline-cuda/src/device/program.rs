@@ -156,11 +156,6 @@ impl Kernel {
         })
     }
 
-    /// Returns whether `grid_dependency_wait` has an effect in this kernel.
-    pub(crate) fn waits_for_previous(&self) -> bool {
-        self.architecture >= WAITING_ARCHITECTURE
-    }
-
     /// Returns the kernel's name.
     pub fn name(&self) -> &'static str {
         self.name

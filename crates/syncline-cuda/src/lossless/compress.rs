@@ -176,7 +176,7 @@ impl<'d> LosslessCompressor<'d> {
     fn samples(&mut self, job: Job<'_>, chunks: &Range<u64>) -> Result<Samples> {
         let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
         for ends in [chunks.start..chunks.end.min(chunks.start + 1), chunks.end.max(chunks.start + 1) - 1..chunks.end] {
-            let batch = ChunkBatch::new(job.geometry, 7, ends)?;
+            let batch = ChunkBatch::new(job.geometry, ends)?;
             job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
         }
         Samples::take(&mut self.arena.frame()?, tiles, job, chunks.clone(), &mut self.samples)
@@ -203,7 +203,7 @@ impl<'d> LosslessCompressor<'d> {
     ) -> Result<Vec<u32>> {
         let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
         let stream = self.stream.clone();
-        let batch = ChunkBatch::new(job.geometry, 7, chunks.clone())?;
+        let batch = ChunkBatch::new(job.geometry, chunks.clone())?;
         job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
         let mut frame = self.arena.frame()?;
         let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;

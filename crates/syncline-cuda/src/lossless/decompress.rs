@@ -239,7 +239,7 @@ impl LosslessDecompressor {
     }
 
     fn batch(&mut self, part: &Part<'_>, chunks: Range<u64>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
-        let batch = ChunkBatch::new(self.info.geometry(), 7, chunks.clone())?;
+        let batch = ChunkBatch::new(self.info.geometry(), chunks.clone())?;
         let size = self.tiles.element_bytes();
         let tiles_in_batch = batch.first_tile()..batch.first_tile() + u64::from(batch.tiles());
         let wanted = part.tiles.start.max(tiles_in_batch.start)..part.tiles.end.min(tiles_in_batch.end);

@@ -62,7 +62,7 @@ pub(super) const NO_PLACE: u64 = u64::MAX;
 impl TileSummary {
     /// Returns the bytes of sections 0 and 1 of a chunk of `tiles` tiles.
     pub fn section_bytes(&self, tiles: u32) -> [u32; 2] {
-        let words = 4 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
+        let words = 3 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
         [4 * words, tiles.div_ceil(32).next_multiple_of(4) + 4 * self.base_words]
     }
 }
@@ -122,7 +122,7 @@ impl Tiles {
             .product();
         let of_chunk = of_tile * geometry.tiles().clamp(1, geometry.tiles_per_chunk().into());
         Ok(Self {
-            geometry: DeviceGeometry::new(geometry, 7),
+            geometry: DeviceGeometry::new(geometry),
             map: if element.is_float() { 2 } else { element.is_signed_integer().into() },
             element_bytes: element.size() as u32,
             slot_bytes: (of_chunk * element.size() as u64).next_multiple_of(16),

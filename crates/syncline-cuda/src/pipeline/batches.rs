@@ -21,7 +21,7 @@ impl Batch {
     /// # Errors
     /// The errors of [`ChunkBatch::new`].
     pub(super) fn new(info: &StreamInfo, chunks: Range<u64>) -> Result<Self> {
-        let geometry = ChunkBatch::new(info.geometry(), info.header().group_log2, chunks.clone())?;
+        let geometry = ChunkBatch::new(info.geometry(), chunks.clone())?;
         // The chunk table stores lengths in 32 bits.
         let lengths = chunks.map(|chunk| info.record(chunk).1 as u32).collect();
         Ok(Self { geometry, lengths })

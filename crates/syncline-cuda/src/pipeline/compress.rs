@@ -86,7 +86,7 @@ impl<'d> Compressor<'d> {
             progress: None,
         };
         if let Sizing::WorstCase { element_type, shape, options } = sizing {
-            made.prepare_worst_case(element_type, shape, options)?;
+            made.prepare_worst_case(element_type, *shape, options)?;
         }
         Ok(made)
     }

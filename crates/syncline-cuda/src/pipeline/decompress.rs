@@ -87,7 +87,7 @@ impl Decompressor {
             None => Scratch::new(&stream, &sizes)?,
         };
         let mut decompressor = Self {
-            geometry: DeviceGeometry::new(tiling, header.group_log2),
+            geometry: DeviceGeometry::new(tiling),
             parser: RecordParser::new(device, header.element_type.size())?,
             decoder: TileDecoder::new(device, &stream, header, tiling)?,
             plans: plans.map_or_else(|| InterpolationPlans::of_stream(&stream, header, tiling), Ok)?,

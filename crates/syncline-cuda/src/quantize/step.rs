@@ -1,10 +1,7 @@
 //! The quantizer's constants, from the header of a stream.
 
-#![allow(unsafe_code, reason = "passes them to kernels by value or by address")]
-
-use cudarc::driver::{CudaStream, CudaView, DevicePtr, SyncOnDrop};
 use syncline_core::array::ElementType;
-use syncline_core::bound::{Bound, Pipeline};
+use syncline_core::bound::Pipeline;
 use syncline_core::container::{Header, MAX_PATTERNS};
 use syncline_core::pipeline::reserved_patterns;
 use syncline_core::quantize::linear::ERROR_UNITS;
@@ -12,87 +9,9 @@ use syncline_core::quantize::log::StepLog;
 use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
 
 use super::structs::Step;
-use crate::device_kernels::Argument;
-use crate::error::{CudaError, Result};
-
-/// The properties of a stream that kernels are compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct KernelVariant {
-    pub element_bytes: u32,
-    pub logarithm: bool,
-    pub axes: u32,
-    /// Whether there are fill patterns; tiles with fill then have a vector path.
-    pub patterns: bool,
-    /// Whether squared errors are summed.
-    pub measure: bool,
-}
-
-/// Where kernels find the quantizer's constants.
-#[derive(Clone, Copy)]
-pub(super) enum Constants<'c> {
-    /// The host passes them by value.
-    Known(&'c Step),
-    /// They will be in this device memory of [`STEP_WORDS`] words when the kernels run. Kernels are compiled for this.
-    InMemory(&'c CudaView<'c, u64>),
-}
-
-// SAFETY: the type is `Step`, or a pointer, which takes the first word, if kernels are compiled for that.
-unsafe impl Argument for Constants<'static> {
-    type Given<'a> = Constants<'a>;
-    type Passed = [u64; STEP_WORDS];
-    const SIZE: Option<usize> = None;
-
-    fn c_type() -> String {
-        "StepArgument".to_owned()
-    }
-
-    fn pass<'a>(given: Constants<'a>, stream: &'a CudaStream) -> (Self::Passed, Option<SyncOnDrop<'a>>) {
-        let mut words = [0; STEP_WORDS];
-        match given {
-            // SAFETY: a device struct is plain data without padding.
-            Constants::Known(step) => (unsafe { std::mem::transmute::<Step, Self::Passed>(*step) }, None),
-            Constants::InMemory(step) => {
-                let (pointer, used) = step.device_ptr(stream);
-                words[0] = pointer;
-                (words, Some(used))
-            }
-        }
-    }
-}
 
 /// Words of 64 bits of a [`Step`].
 pub(crate) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
-
-impl KernelVariant {
-    /// Returns the variant for arrays whose bound is not resolved yet, without squared errors.
-    pub(super) fn unresolved(element: ElementType, bound: Bound, axes: u32, patterns: bool) -> Self {
-        let logarithm = matches!(bound, Bound::PwRel(_));
-        Self { element_bytes: element.size() as u32, logarithm, axes, patterns, measure: false }
-    }
-
-    /// Returns the variant for a header.
-    ///
-    /// # Errors
-    /// [`CudaError::InvalidArgument`] for a stream that is not quantized. The CPU compresses those.
-    pub(super) fn from_header(header: &Header, axes: u32) -> Result<Self> {
-        let element_bytes = match (header.pipeline, header.element_type) {
-            (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => 4,
-            (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => 8,
-            (pipeline, element) => {
-                return Err(CudaError::invalid(format!(
-                    "the GPU does not compress {pipeline} streams of {element}; use the CPU"
-                )));
-            }
-        };
-        Ok(Self {
-            element_bytes,
-            logarithm: header.pipeline == Pipeline::LogQuantized,
-            axes,
-            patterns: !header.patterns.is_empty(),
-            measure: matches!(header.bound, Bound::Psnr(_)) && header.pipeline == Pipeline::Quantized,
-        })
-    }
-}
 
 /// log2 of the largest integers for which a single f32 rounding is used. Beyond it, too many rows need the exact path
 /// as well.
@@ -123,11 +42,6 @@ fn single_rounding(header: &Header, bound: f32) -> (u32, f32, f32) {
 }
 
 impl Step {
-    /// Sets whether there may be -0.0 among the elements.
-    pub(super) fn set_minus_zeros(&mut self, any: bool) {
-        self.minus_zeros = any.into();
-    }
-
     /// Returns the whole struct as words, as it lies in device memory.
     pub(super) fn words(&self) -> [u64; STEP_WORDS] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;

@@ -263,7 +263,7 @@ impl TileEncoder {
         let new = Self {
             variant,
             geometry: geometry.clone(),
-            device_geometry: DeviceGeometry::new(geometry, 0),
+            device_geometry: DeviceGeometry::new(geometry),
             candidates,
             plans: InterpolationPlans::new(stream, form.element_type, geometry, candidates)?,
             choose: ChooseKernels::load(device, unmeasured)?,

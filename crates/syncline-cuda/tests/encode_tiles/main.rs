@@ -108,7 +108,7 @@ fn encode(device: &Device, field: &Field, header: &Header, coder: &CoderOptions,
         words: stream.clone_dtoh(&encoded.words).unwrap(),
         taken: stream.clone_dtoh(&encoded.taken).unwrap(),
         chunk_words: encoded.chunk_words as usize,
-        slots: DeviceGeometry::new(&geometry, 0).strip_slots() as usize,
+        slots: DeviceGeometry::new(&geometry).strip_slots() as usize,
         summary,
         ordinary: encoded
             .listed
@@ -194,7 +194,7 @@ fn check_with(device: &Device, field: &Field, header: &Header, coder: &CoderOpti
     let mut start = 0;
     while start < geometry.chunks() {
         let chunks = start..(start + batch_chunks).min(geometry.chunks());
-        let batch = ChunkBatch::new(&geometry, 7, chunks.clone()).unwrap();
+        let batch = ChunkBatch::new(&geometry, chunks.clone()).unwrap();
         let found = encode(device, field, header, coder, &batch);
         let mut first = 0;
         for (index, chunk) in chunks.enumerate() {

@@ -132,15 +132,11 @@ class Compressor:
 class QueuedCompressor:
     """Compresses arrays of one type and shape again and again on a CUDA stream, without waiting for the GPU.
 
-    Everything is allocated when the object is made, for the worst case: two to four times the size of an array, or of
-    2 GiB of a larger one. :meth:`compress` only queues work, so that a CUDA graph can capture it; a bound relative
-    to the range is resolved for each array anew. The streams are those of :func:`syncline.compress` with
-    ``effort="fast"``.
+    Everything is allocated when the object is made, for the worst case: a little more than the size of an array, or of
+    1 GiB of a larger one. :meth:`compress` only queues work, so that a CUDA graph can capture it; a bound relative
+    to the range is resolved for each array anew. The streams are those of :func:`syncline.compress`.
 
-    ``model`` is an array on a GPU, like those that will be compressed. It tells whether there are masked elements (NaN,
-    fill values, -0.0 in more than one of 4,096 elements) and codes of 16 bits (where differences of neighbors often
-    exceed about 1,000 times the bound). Work for these is queued only if ``model`` has them; an array that needs more
-    than ``model`` makes no stream, and :meth:`check` raises an exception.
+    ``model`` is an array on a GPU, of the type and the shape of those that will be compressed.
 
     Bounds are ``abs``, ``rel``, and ``pw_rel``. Fill values must be given, because finding them takes several passes.
     ``stream`` is by default the current stream of the library that ``model`` is of.
@@ -163,7 +159,7 @@ class QueuedCompressor:
             raise TypeError("the model is not in the memory of a CUDA device")
         chosen = one_bound(bound, abs, rel, None, pw_rel)
         _device.find_nvrtc()
-        options = _device.options_of(core_choices(chosen, fill, "fast", advanced, 0, "cuda", None))
+        options = _device.options_of(core_choices(chosen, fill, "balanced", advanced, 0, "cuda", None))
         if stream is None:
             stream = _device.current_stream(model, ordinal)
         number = _device.stream_number(stream, model, ordinal)

@@ -28,8 +28,8 @@ pub struct CudaQueuedCompressor {
 
 #[pymethods]
 impl CudaQueuedCompressor {
-    /// Prepares the compression of arrays like `model` on a CUDA stream, which must live as long as this object.
-    /// `owner` is an object that keeps it alive.
+    /// Prepares the compression of arrays of the type and the shape of `model`, on its device, on a CUDA stream, which
+    /// must live as long as this object. `owner` is an object that keeps it alive.
     #[new]
     #[pyo3(signature = (model, options, stream, owner = None))]
     fn new(
@@ -40,11 +40,11 @@ impl CudaQueuedCompressor {
         owner: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let input = DeviceInput::new(model, Some(stream))?;
-        let (bytes, ordinal, element, shape) = (input.bytes, input.ordinal, input.element, input.shape);
+        let (ordinal, element, shape) = (input.ordinal, input.element, input.shape);
         let options = &options.get().options;
         let make = || {
-            // SAFETY: `input` keeps the model until the call returns; the caller keeps the stream.
-            unsafe { QueuedCompressor::new(ordinal, bytes, element, shape, options, raw_stream(stream)) }
+            // SAFETY: the caller keeps the stream.
+            unsafe { QueuedCompressor::new(ordinal, element, shape, options, raw_stream(stream)) }
         };
         let inner = Mutex::new(py.detach(make).map_err(exception)?);
         Ok(Self { inner, array: (element, shape), ordinal, stream, _stream_owner: owner })

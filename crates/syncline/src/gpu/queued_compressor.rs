@@ -61,7 +61,8 @@ impl QueuedCompressor {
         let stream = unsafe { borrow_stream(device, stream) }.map_err(error)?;
         check_not_captured(&stream).map_err(error)?;
         let options = &device_options(options);
-        let inner = pipeline::Compressor::new(device, &stream, Sizing::WorstCase { element_type, shape, options });
+        let inner =
+            pipeline::Compressor::new(device, &stream, Sizing::WorstCase { element_type, shape: &shape, options });
         Ok(Self { inner: inner.map_err(error)?, stream, element_type, shape })
     }
 

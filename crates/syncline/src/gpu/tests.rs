@@ -263,7 +263,8 @@ fn damaged_streams_are_errors() {
     }
 }
 
-/// Streams of all kinds in turn; those that need less than the one before leave the workspace as it is.
+/// Streams of all kinds in turn; those that need less than the one before leave the workspace as it is, but for tables
+/// that depend on the extents of tiles.
 #[test]
 fn decompression_keeps_its_workspace() {
     let Some((mut compressor, _shared)) = compressor() else { return };
@@ -275,7 +276,7 @@ fn decompression_keeps_its_workspace() {
         (ElementType::F64, &[33, 40], abs(Effort::Balanced), false),
         (ElementType::F32, &[5000], abs(Effort::Fast), false),
         (ElementType::F32, &[900], abs(Effort::Fast), true),
-        (ElementType::F64, &[9, 10], abs(Effort::Fast), true),
+        (ElementType::F32, &[800], abs(Effort::Balanced), true),
     ] {
         let shape = Shape::new(extents).unwrap();
         let (stream, elements) = on_cpu(&field(of, shape.len()), of, shape, &options);
@@ -286,7 +287,7 @@ fn decompression_keeps_its_workspace() {
             assert!(output.to_vec().unwrap() == elements, "{of} {shape} {options:?}");
         }
         let now = compressor.decompressor.as_ref().map(|kept| kept.workspace_bytes());
-        assert!(now.is_some() && (!smaller || now == held), "{of} {shape}: {held:?}, then {now:?}");
+        assert!(now.is_some() && (!smaller || now <= held), "{of} {shape}: {held:?}, then {now:?}");
         held = now;
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct QuantizedTile {
     pub(super) negative: TileMask,
     /// Whether no element is quantized.
     pub(super) is_empty: bool,
+    /// Whether elements are masked or verbatim. If not, the masks that follow say nothing.
+    pub(super) any_excluded: bool,
     /// Elements that must be verbatim.
     pub(super) exact: TileMask,
     /// Elements that are verbatim or masked.
@@ -60,7 +62,12 @@ pub(super) struct QuantizedTile {
 }
 
 impl QuantizedTile {
-    /// Returns the elements that are masked or foreign.
+    /// Returns the number of elements that must be verbatim.
+    pub(super) fn verbatim(&self) -> usize {
+        if self.any_excluded { self.exact.count() } else { 0 }
+    }
+
+    /// Returns the elements that are masked or foreign, if there are excluded ones.
     pub(super) fn not_coded(&self) -> TileMask {
         self.excluded.without(&self.exact).union(&self.foreign)
     }
@@ -80,41 +87,41 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
 
     /// Quantizes the elements `x` of a tile to `q`.
     #[inline]
-    pub(super) fn quantize(&self, tile: &Tile, x: &[T], q: &mut [i32]) -> QuantizedTile {
-        let mut meta = TileMeta::default();
-        let (mut mask, mut negative) = (TileMask::default(), TileMask::default());
-        let mut exact = TileMask::default();
-        let mut any_exact = match &self.quantizer {
-            Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
-            Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
+    pub(super) fn quantize(&self, tile: &Tile, x: &[T], q: &mut [i32], out: &mut QuantizedTile) {
+        out.meta = TileMeta::default();
+        out.exact = TileMask::default();
+        out.any_excluded = match &self.quantizer {
+            Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut out.exact),
+            Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut out.exact),
         };
         if !self.reserved.is_empty() {
-            exact = exact.union(&self.become_reserved(x, q));
-            any_exact = exact.any();
+            out.exact = out.exact.union(&self.become_reserved(x, q));
+            out.any_excluded = out.exact.any();
         }
-        let mut foreign = self.range.map_or_else(TileMask::default, |range| range.outside(x));
-        if foreign.any() {
-            any_exact = true;
-            exact = exact.union(&foreign);
-        }
-        let mut excluded = exact;
-        if !self.header.patterns.is_empty() {
-            let fill = TileFill::find(x, &self.header.patterns);
-            if fill.kind != MaskKind::Nothing {
-                meta.mask = fill.kind;
-                meta.pattern = fill.pattern;
-                excluded = exact.union(&fill.mask).union(&fill.foreign);
-                any_exact = true;
-                mask = fill.mask;
-                exact = excluded.without(&fill.mask);
-                foreign = foreign.without(&fill.mask).union(&fill.foreign);
+        let foreign = self.range.map_or_else(TileMask::default, |range| range.outside(x));
+        let fill = match self.header.patterns.as_slice() {
+            [] => TileFill::default(),
+            patterns => TileFill::find(x, patterns),
+        };
+        let is_filled = fill.kind != MaskKind::Nothing;
+        out.any_excluded |= is_filled || foreign.any();
+        if out.any_excluded {
+            out.exact = out.exact.union(&foreign);
+            out.excluded = out.exact;
+            out.foreign = foreign;
+            if is_filled {
+                (out.meta.mask, out.meta.pattern, out.mask) = (fill.kind, fill.pattern, fill.mask);
+                out.excluded = out.exact.union(&fill.mask).union(&fill.foreign);
+                out.exact = out.excluded.without(&fill.mask);
+                out.foreign = foreign.without(&fill.mask).union(&fill.foreign);
             }
+        } else {
+            out.excluded = TileMask::default();
         }
         if let Quantizer::Logarithm(_) = &self.quantizer {
-            (meta.sign, negative) = signs(x, &excluded);
+            (out.meta.sign, out.negative) = signs(x, &out.excluded);
         }
-        let is_empty = any_exact && fill_excluded(q, tile.extent, &excluded);
-        QuantizedTile { meta, mask, negative, is_empty, exact, excluded, foreign }
+        out.is_empty = out.any_excluded && fill_excluded(q, tile.extent, &out.excluded);
     }
 
     /// Returns the elements that are reconstructed as a reserved pattern.

@@ -1,8 +1,8 @@
 //! What a sample of a chunk's tiles decides: predictors, the interpolation scheme, classes, and codebooks.
 
 use super::quantize_tile::QuantizedTile;
-use super::tile_coder::TileCoder;
-use crate::container::{INTERPOLATED, MAX_CLASSES};
+use super::tile_coder::{Prediction, Prepared, TileCoder};
+use crate::container::MAX_CLASSES;
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::codebook::Codebook;
@@ -35,8 +35,13 @@ fn is_sampled(number: usize, tiles: usize, step: usize, fewest: usize) -> bool {
 }
 
 /// Returns whether every tile is in the sample for codebooks.
-fn is_complete(tiles: usize) -> bool {
+pub(super) fn is_complete(tiles: usize) -> bool {
     tiles < 2 * FEWEST_COUNTED
+}
+
+/// Returns whether a tile of a chunk of `tiles` tiles is in the sample for codebooks.
+pub(super) fn is_counted(number: usize, tiles: usize) -> bool {
+    is_complete(tiles) || is_sampled(number, tiles, COUNTED_STEP, FEWEST_COUNTED)
 }
 
 /// How the tiles of a chunk are predicted, and which class they have.
@@ -73,13 +78,14 @@ pub(super) fn choose<T: Real>(
     coder.for_batches(geometry, source, (tiles, bytes), is_choosing, |coder, batch| {
         coder.quantize(batch);
         let start = sampled.len();
-        for (lane, tile) in batch.iter().enumerate() {
-            let lorenzo = coder.lorenzo_costs(lane, tile);
-            sampled.push(SampledTile { lorenzo, ..SampledTile::default() });
+        sampled.resize(start + batch.len(), SampledTile::default());
+        for predictor in predictors(coder.axes) {
+            let costs = coder.lorenzo_costs(batch, predictor);
+            sampled[start..].iter_mut().zip(costs).for_each(|(tile, cost)| tile.lorenzo[usize::from(predictor)] = cost);
         }
         for (number, &scheme) in candidates.iter().enumerate() {
-            let outcomes = coder.interpolate(scheme, batch);
-            sampled[start..].iter_mut().zip(outcomes).for_each(|(tile, outcome)| tile.schemes[number] = outcome.cost);
+            let costs = coder.interpolate(scheme, batch);
+            sampled[start..].iter_mut().zip(costs).for_each(|(tile, cost)| tile.schemes[number] = cost);
         }
     })?;
     let list = list_predictors(&sampled, coder.axes);
@@ -144,136 +150,76 @@ pub(super) struct Codebooks {
     pub(super) of_bitmaps: Codebook,
 }
 
-/// Makes the codebooks of a chunk from the codes of a sample.
-pub(super) fn make_codebooks<T: Real>(
-    coder: &mut TileCoder<T>,
-    geometry: &Geometry,
-    source: &dyn ElementSource,
-    (tiles, bytes): (&[Tile], &mut Vec<u8>),
-    choice: &Choice,
-    scratch: &mut LengthScratch,
-) -> Result<Codebooks> {
-    let first = tiles.first().map_or(0, |tile| tile.number);
-    let is_counted = |tile: &Tile| {
-        let number = (tile.number - first) as usize;
-        is_complete(tiles.len()) || is_sampled(number, tiles.len(), COUNTED_STEP, FEWEST_COUNTED)
-    };
-    let mut counts: [Counts; MAX_CLASSES] = Default::default();
-    let mut of_bitmaps = Counts::default();
-    let (mut sampled, mut live) = (0u64, 0u64);
-    coder.for_batches(geometry, source, (tiles, bytes), is_counted, |coder, batch| {
-        coder.quantize(batch);
-        coder.code(batch, choice, |coder, tile| {
-            sampled += 1;
-            live += u64::from(!tile.is_constant);
-            coder.prepared[tile.lane].quantized.for_bitmap_strips(tile.extent, |strip| of_bitmaps.add(strip));
-            let counts = &mut counts[choice.class(tile.cost)];
-            tile.for_strips(|strip| counts.add(strip));
+/// What the symbols of a sample of tiles tell.
+#[derive(Default)]
+pub(super) struct SampleCounts {
+    classes: [Counts; MAX_CLASSES],
+    bitmaps: Counts,
+    /// Tiles, and those that are not constant.
+    tiles: u64,
+    live: u64,
+}
+
+impl SampleCounts {
+    /// Counts the symbols of a tile that is coded.
+    pub(super) fn add<T: Real>(
+        &mut self,
+        tile: &Prepared<T>,
+        extent: [usize; 3],
+        prediction: Prediction,
+        class: usize,
+    ) {
+        self.tiles += 1;
+        self.live += u64::from(!prediction.is_constant);
+        tile.for_strips(extent, prediction, |strip, is_bitmap| {
+            let counts = if is_bitmap { &mut self.bitmaps } else { &mut self.classes[class] };
+            counts.add(strip);
         });
-    })?;
-    let is_sample = !is_complete(tiles.len());
-    let mut all = Counts::default();
-    counts.iter().for_each(|counts| all.merge(counts));
-    let one = vec![build(&all, is_sample, scratch)];
-    let four: Vec<Codebook> = counts.iter().map(|counts| build(counts, is_sample, scratch)).collect();
-    let of_chunk = |bits: u64| bits * tiles.len() as u64;
-    let of_books = |books: &[Codebook]| -> u64 {
-        let mut bytes = Vec::new();
-        books.iter().for_each(|book| book.write(&mut bytes));
-        8 * bytes.len() as u64 * sampled
-    };
-    let bits_of_one = of_chunk(all.bits(&Encoder::new(&one[0]))) + of_books(&one);
-    let bits_of_four = counts.iter().zip(&four).map(|(counts, book)| counts.bits(&Encoder::new(book))).sum::<u64>();
-    let bits_of_four = of_chunk(bits_of_four + 2 * live) + of_books(&four);
-    let of_codes = if bits_of_four < bits_of_one { four } else { one };
-    Ok(Codebooks { of_codes, of_bitmaps: build(&of_bitmaps, is_sample, scratch) })
-}
-
-impl<T: Real> TileCoder<'_, T> {
-    /// Codes tiles that are quantized with the cheaper of Lorenzo prediction and the scheme. Calls `put` with the lane
-    /// and the result of each.
-    pub(super) fn code(&mut self, tiles: &[Tile], choice: &Choice, mut put: impl FnMut(&mut Self, CodedTile<'_>)) {
-        let (extent, count) = (tiles[0].extent, tiles[0].len());
-        self.predict(tiles, &choice.predictors);
-        let outcomes = choice.scheme.map(|scheme| self.interpolate(scheme, tiles));
-        let mut codes = std::mem::take(&mut self.coded);
-        codes.resize(count, 0);
-        for lane in 0..tiles.len() {
-            let prepared = &self.prepared[lane];
-            let outcome = outcomes.as_ref().map(|outcomes| &outcomes[lane]);
-            let outcome = outcome.filter(|outcome| outcome.cost < prepared.cost).copied();
-            let coded = match outcome {
-                Some(outcome) => {
-                    let of_lane = self.interpolated.codes[..count].iter().map(|codes| codes[lane]);
-                    codes.iter_mut().zip(of_lane).for_each(|(out, code)| *out = code);
-                    CodedTile {
-                        lane,
-                        extent,
-                        codes: &codes,
-                        cost: outcome.cost,
-                        interpolated: Some(outcome),
-                        is_constant: false,
-                    }
-                }
-                None => {
-                    codes.copy_from_slice(&prepared.codes[..count]);
-                    let is_constant = codes.iter().all(|&code| code == 0);
-                    CodedTile { lane, extent, codes: &codes, cost: prepared.cost, interpolated: None, is_constant }
-                }
-            };
-            put(self, coded);
-        }
-        self.coded = codes;
     }
-}
 
-/// A tile that is coded.
-pub(super) struct CodedTile<'c> {
-    pub(super) lane: usize,
-    pub(super) extent: [usize; 3],
-    /// In the order of the strips.
-    pub(super) codes: &'c [i32],
-    pub(super) cost: u32,
-    /// What interpolation made of it, if it is interpolated.
-    pub(super) interpolated: Option<super::tile_coder::Outcome>,
-    /// Whether all codes are 0 and the tile is not interpolated.
-    pub(super) is_constant: bool,
+    /// Makes the codebooks of a chunk of `tiles` tiles: one or one for each class, and that of bitmaps.
+    pub(super) fn codebooks(&self, tiles: usize, scratch: &mut LengthScratch) -> Codebooks {
+        let is_sample = !is_complete(tiles);
+        let mut all = Counts::default();
+        self.classes.iter().for_each(|counts| all.merge(counts));
+        let one = vec![build(&all, is_sample, scratch)];
+        let four: Vec<Codebook> = self.classes.iter().map(|counts| build(counts, is_sample, scratch)).collect();
+        let of_chunk = |bits: u64| bits * tiles as u64;
+        let of_books = |books: &[Codebook]| -> u64 {
+            let mut bytes = Vec::new();
+            books.iter().for_each(|book| book.write(&mut bytes));
+            8 * bytes.len() as u64 * self.tiles
+        };
+        let bits_of_one = of_chunk(all.bits(&Encoder::new(&one[0]))) + of_books(&one);
+        let of_classes = self.classes.iter().zip(&four);
+        let bits_of_four = of_classes.map(|(counts, book)| counts.bits(&Encoder::new(book))).sum::<u64>();
+        let bits_of_four = of_chunk(bits_of_four + 2 * self.live) + of_books(&four);
+        let of_codes = if bits_of_four < bits_of_one { four } else { one };
+        Codebooks { of_codes, of_bitmaps: build(&self.bitmaps, is_sample, scratch) }
+    }
 }
 
 /// From this average cost of its codes in bits on, a tile is dense: the numerator and the denominator.
 const DENSE_COST: [usize; 2] = [3, 2];
 
-impl<'c> CodedTile<'c> {
-    /// Calls `put` with each strip of the codes of the tile, unless it is constant.
-    pub(super) fn for_strips(&self, put: impl FnMut(Strip<'c>)) {
-        if self.is_constant {
-            return;
-        }
-        let [numerator, denominator] = DENSE_COST;
-        let is_dense = self.cost as usize * denominator >= (self.codes.len() * numerator) << COST_LOG2;
-        self.codes.chunks(STRIP_LEN).map(|codes| Strip { codes, is_dense }).for_each(put);
-    }
-
-    /// Returns the predictor of the tile in a stream.
-    pub(super) fn predictor(&self, of_list: u8) -> u8 {
-        match (self.is_constant, &self.interpolated) {
-            (true, _) => 0,
-            (_, Some(_)) => INTERPOLATED,
-            (_, None) => of_list,
-        }
-    }
-}
-
-impl QuantizedTile {
-    /// Calls `put` with each strip of the bitmaps of a tile of these extents: those of the mask, then those of the signs.
-    pub(super) fn for_bitmap_strips(&self, extent: [usize; 3], mut put: impl FnMut(Strip<'_>)) {
-        for (kind, bitmap) in [(self.meta.mask, &self.mask), (self.meta.sign, &self.negative)] {
+impl<T: Real> Prepared<T> {
+    /// Calls `put` with each strip of a tile of these extents, and whether it is one of a bitmap: those of the mask, those
+    /// of the signs, and those of the codes unless the tile is constant.
+    pub(super) fn for_strips(&self, extent: [usize; 3], prediction: Prediction, mut put: impl FnMut(Strip<'_>, bool)) {
+        let count: usize = extent.iter().product();
+        let QuantizedTile { meta, mask, negative, .. } = &self.quantized;
+        for (kind, bitmap) in [(meta.mask, mask), (meta.sign, negative)] {
             if kind == MaskKind::Bitmap {
                 let mut codes = [0; TileMask::codes_of(MAX_TILE_ELEMENTS)];
-                let codes = &mut codes[..TileMask::codes_of(extent.iter().product())];
+                let codes = &mut codes[..TileMask::codes_of(count)];
                 bitmap.to_codes(extent, codes);
-                codes.chunks(STRIP_LEN).for_each(|codes| put(Strip { codes, is_dense: false }));
+                codes.chunks(STRIP_LEN).for_each(|codes| put(Strip { codes, is_dense: false }, true));
             }
+        }
+        if !prediction.is_constant {
+            let [numerator, denominator] = DENSE_COST;
+            let is_dense = prediction.cost as usize * denominator >= (count * numerator) << COST_LOG2;
+            self.codes[..count].chunks(STRIP_LEN).for_each(|codes| put(Strip { codes, is_dense }, false));
         }
     }
 }

@@ -7,11 +7,13 @@ use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::mem::kept::Kept;
 use crate::pipeline::{CoderOptions, ElementSource};
-use crate::predict::interpolate::{Encoded, Interpolation, Plan, Plans, Scheme, Source, interleave};
-use crate::predict::orders::{self, COST_GROUP, cost_factor, product_cost};
+use crate::predict::interpolate::{
+    Encoded, Interpolation, Lanes, Plan, Plans, Scheme, Source, deinterleave, interleave, lanes,
+};
+use crate::predict::orders::{self, COST_GROUP, MOST_LISTED, cost_factor, product_cost};
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
-use crate::simd::dispatched;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Tiles that are coded side by side.
 pub(super) const LANES: usize = 8;
@@ -23,21 +25,20 @@ pub(super) struct TileCoder<'a, T: Real> {
     /// `None` if no tile may be interpolated.
     pub(super) interpolation: Option<Interpolation<T>>,
     plans: Plans<T>,
-    orders: orders::Scratch,
     pub(super) prepared: Vec<Prepared<T>>,
     source: Source<T, LANES>,
+    /// Residuals under each listed Lorenzo predictor.
+    residuals: [Box<Lanes<i32, LANES>>; MOST_LISTED],
     pub(super) interpolated: Encoded<T, LANES>,
-    /// Codes of a tile.
-    pub(super) coded: Vec<i32>,
 }
 
 /// Memory for the tiles that are coded side by side. Its contents are of no use for other tiles, except for the plans.
 #[derive(Debug)]
 pub(super) struct TileMemory<T> {
     plans: Plans<T>,
-    orders: orders::Scratch,
     prepared: Vec<Prepared<T>>,
     source: Source<T, LANES>,
+    residuals: [Box<Lanes<i32, LANES>>; MOST_LISTED],
     interpolated: Encoded<T, LANES>,
 }
 
@@ -46,9 +47,9 @@ impl<T: Real> TileMemory<T> {
     pub(super) fn take(kept: &mut Kept, axes: usize) -> Self {
         let mut memory = kept.take().unwrap_or_else(|| Self {
             plans: Plans::new(axes),
-            orders: orders::Scratch::default(),
             prepared: (0..LANES).map(|_| Prepared::default()).collect(),
             source: Source::default(),
+            residuals: std::array::from_fn(|_| lanes()),
             interpolated: Encoded::default(),
         });
         memory.plans.prepare(axes);
@@ -56,16 +57,14 @@ impl<T: Real> TileMemory<T> {
     }
 }
 
-/// A tile with the codes of Lorenzo prediction.
+/// A tile that is quantized.
 #[derive(Debug)]
 pub(super) struct Prepared<T> {
     pub(super) x: [T; MAX_TILE_ELEMENTS],
     pub(super) q: [i32; MAX_TILE_ELEMENTS],
     pub(super) quantized: QuantizedTile,
-    /// Place of the cheapest predictor in the list.
-    pub(super) predictor: u8,
+    /// The codes that were chosen.
     pub(super) codes: [i32; MAX_TILE_ELEMENTS],
-    pub(super) cost: u32,
 }
 
 impl<T: Real> Default for Prepared<T> {
@@ -74,39 +73,29 @@ impl<T: Real> Default for Prepared<T> {
             x: [T::from_bits(0); MAX_TILE_ELEMENTS],
             q: [0; MAX_TILE_ELEMENTS],
             quantized: QuantizedTile::default(),
-            predictor: 0,
             codes: [0; MAX_TILE_ELEMENTS],
-            cost: 0,
         }
     }
 }
 
-/// Results of interpolating a tile other than its codes.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Outcome {
-    /// The cost as in [`Prepared::cost`]; the maximum if the tile is not interpolated.
+/// Returns the cost of a number of verbatim values.
+fn verbatim_cost<T>(count: usize) -> u32 {
+    (8 * (4 + size_of::<T>() as u32) * count as u32) << orders::COST_LOG2
+}
+
+/// How a tile is predicted, and the cost of its codes and verbatim values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prediction {
+    /// Place of the Lorenzo predictor in the list; `None` for interpolation.
+    pub(super) listed: Option<usize>,
     pub(super) cost: u32,
-    /// Elements that must be verbatim.
-    pub(super) exact: TileMask,
-    /// Elements that are verbatim or masked.
-    pub(super) excluded: TileMask,
-}
-
-impl Outcome {
-    /// That of a tile that is not interpolated.
-    fn none() -> Self {
-        Self { cost: u32::MAX, ..Self::default() }
-    }
-}
-
-/// Returns the cost of a tile's verbatim values.
-fn verbatim_cost<T>(exact: &TileMask) -> u32 {
-    (8 * (4 + size_of::<T>() as u32) * exact.count() as u32) << orders::COST_LOG2
+    /// Whether all codes are 0 and the tile is not interpolated.
+    pub(super) is_constant: bool,
 }
 
 impl<'a, T: Real> TileCoder<'a, T> {
     pub(super) fn new(header: &'a Header, geometry: &Geometry, options: &CoderOptions, memory: TileMemory<T>) -> Self {
-        let TileMemory { plans, orders, prepared, source, interpolated } = memory;
+        let TileMemory { plans, prepared, source, residuals, interpolated } = memory;
         let quantizer = TileQuantizer::new(header);
         // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
         let is_lattice = header.step > 2.0 * header.abs_bound;
@@ -120,17 +109,16 @@ impl<'a, T: Real> TileCoder<'a, T> {
             quantizer,
             axes: geometry.axes(),
             plans,
-            orders,
             prepared,
             source,
+            residuals,
             interpolated,
-            coded: Vec::new(),
         }
     }
 
     pub(super) fn into_memory(self) -> TileMemory<T> {
-        let Self { plans, orders, prepared, source, interpolated, .. } = self;
-        TileMemory { plans, orders, prepared, source, interpolated }
+        let Self { plans, prepared, source, residuals, interpolated, .. } = self;
+        TileMemory { plans, prepared, source, residuals, interpolated }
     }
 
     /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements.
@@ -167,124 +155,171 @@ impl<'a, T: Real> TileCoder<'a, T> {
         Ok(())
     }
 
-    /// Quantizes tiles whose elements are read.
+    /// Quantizes tiles of the same extents whose elements are read, and puts them side by side.
     pub(super) fn quantize(&mut self, tiles: &[Tile]) {
-        for (tile, prepared) in tiles.iter().zip(&mut self.prepared) {
-            let count = tile.len();
-            let q = &mut prepared.q[..count];
-            prepared.quantized = self.quantizer.quantize(tile, &prepared.x[..count], q);
-            let base = q[0];
-            // The codes replace the integers.
-            prepared.codes[..count].iter_mut().zip(&*q).for_each(|(out, q)| *out = q.wrapping_sub(base));
-        }
-    }
-
-    /// Returns the costs of a tile that is quantized under each Lorenzo predictor, verbatim values included.
-    pub(super) fn lorenzo_costs(&mut self, lane: usize, tile: &Tile) -> [u32; orders::PREDICTORS] {
-        let Self { prepared, orders: scratch, axes, .. } = self;
-        let prepared = &mut prepared[lane];
-        let verbatim = verbatim_cost::<T>(&prepared.quantized.exact);
-        let costs = orders::costs(&prepared.codes[..tile.len()], tile.extent, *axes, scratch);
-        let costs = costs.map(|cost| cost.saturating_add(verbatim));
-        prepared.cost = costs.iter().copied().min().unwrap_or(u32::MAX);
-        costs
-    }
-
-    /// Predicts tiles that are quantized by the cheapest of the listed Lorenzo predictors.
-    pub(super) fn predict(&mut self, tiles: &[Tile], list: &[u8]) {
-        for (tile, prepared) in tiles.iter().zip(&mut self.prepared) {
-            let integers = &mut prepared.codes[..tile.len()];
-            let (predictor, cost, codes) = orders::predict(integers, tile.extent, list, &mut self.orders);
-            integers.copy_from_slice(codes);
-            prepared.predictor = predictor;
-            prepared.cost = cost + verbatim_cost::<T>(&prepared.quantized.exact);
-        }
-    }
-
-    /// Interpolates tiles that are quantized, whose costs are those of Lorenzo prediction.
-    pub(super) fn interpolate(&mut self, scheme: Scheme, tiles: &[Tile]) -> [Outcome; LANES] {
-        let (Some(interpolation), Quantizer::Linear(linear)) = (&self.interpolation, &self.quantizer.quantizer) else {
-            return [Outcome::none(); LANES];
-        };
         let count = tiles[0].len();
-        let prepared = &self.prepared[..tiles.len()];
-        // Nothing costs less than nothing.
-        if prepared.iter().all(|prepared| prepared.cost == 0) {
-            return [Outcome::none(); LANES];
+        for (tile, prepared) in tiles.iter().zip(&mut self.prepared) {
+            let Prepared { x, q, quantized, codes } = prepared;
+            self.quantizer.quantize(tile, &x[..count], &mut q[..count], quantized);
+            let base = q[0];
+            for (code, q) in codes[..count].iter_mut().zip(&q[..count]) {
+                *code = q.wrapping_sub(base);
+            }
         }
+        let prepared = &self.prepared[..tiles.len()];
+        // Lanes without a tile repeat the first one.
+        let tile = |lane: usize| prepared.get(lane).unwrap_or(&prepared[0]);
+        interleave(std::array::from_fn(|lane| &tile(lane).codes[..count]), &mut self.source.q[..], count);
+        if self.interpolation.is_some() {
+            interleave(std::array::from_fn(|lane| &tile(lane).x[..count]), &mut self.source.x[..], count);
+            self.source.any_excluded = prepared.iter().any(|tile| tile.quantized.any_excluded);
+            if self.source.any_excluded {
+                self.source.excluded.fill(0);
+                for (lane, tile) in prepared.iter().enumerate().filter(|(_, tile)| tile.quantized.any_excluded) {
+                    tile.quantized.not_coded().ones().for_each(|i| self.source.excluded[i] |= 1 << lane);
+                }
+            }
+        }
+    }
+
+    /// Returns the cost of the verbatim values of a tile that is not interpolated.
+    fn verbatim_cost_of(&self, lane: usize) -> u32 {
+        self.prepared.get(lane).map_or(0, |tile| verbatim_cost::<T>(tile.quantized.verbatim()))
+    }
+
+    /// Returns the costs of tiles that are quantized under a Lorenzo predictor, verbatim values included.
+    pub(super) fn lorenzo_costs(&mut self, tiles: &[Tile], predictor: u8) -> [u32; LANES] {
+        let count = tiles[0].len();
+        let residuals = &mut self.residuals[0][..count];
+        let costs = orders::predict(&self.source.q[..count], tiles[0].extent, predictor, residuals);
+        std::array::from_fn(|lane| costs[lane].saturating_add(self.verbatim_cost_of(lane)))
+    }
+
+    /// Predicts tiles that are quantized by the cheapest of the listed Lorenzo predictors and the scheme, and writes
+    /// their codes.
+    pub(super) fn predict(&mut self, tiles: &[Tile], list: &[u8], scheme: Option<Scheme>) -> [Prediction; LANES] {
+        let (extent, count) = (tiles[0].extent, tiles[0].len());
+        let integers = &self.source.q[..count];
+        let costs: [Option<[u32; LANES]>; MOST_LISTED] = std::array::from_fn(|place| {
+            let residuals = &mut self.residuals[place][..count];
+            list.get(place).map(|&predictor| orders::predict(integers, extent, predictor, residuals))
+        });
+        let mut predictions: [Prediction; LANES] = std::array::from_fn(|lane| {
+            let of_lane = costs.iter().flatten().map(|costs| costs[lane]).enumerate();
+            let (place, cost) = of_lane.min_by_key(|&(_, cost)| cost).unwrap_or((0, 0));
+            let all = cost + self.verbatim_cost_of(lane);
+            Prediction { listed: Some(place), cost: all, is_constant: cost == 0 }
+        });
+        // Nothing costs less than nothing.
+        let tries = predictions[..tiles.len()].iter().any(|prediction| prediction.cost > 0);
+        if let Some(scheme) = scheme.filter(|_| tries) {
+            let costs = self.interpolate(scheme, tiles);
+            for (prediction, cost) in predictions.iter_mut().zip(costs) {
+                if cost < prediction.cost {
+                    *prediction = Prediction { listed: None, cost, is_constant: false };
+                }
+            }
+        }
+        for place in (0..list.len()).map(Some).chain([None]) {
+            if predictions[..tiles.len()].iter().all(|prediction| prediction.listed != place) {
+                continue;
+            }
+            let from = place.map_or(&self.interpolated.codes, |place| &self.residuals[place]);
+            let mut prepared = self.prepared.iter_mut();
+            let wanted = std::array::from_fn(|lane| match prepared.next() {
+                Some(tile) if lane < tiles.len() && predictions[lane].listed == place => &mut tile.codes[..count],
+                _ => &mut [],
+            });
+            deinterleave(&from[..], wanted);
+        }
+        predictions
+    }
+
+    /// Interpolates tiles that are quantized. Returns their costs, verbatim values included; the maximum for a tile that
+    /// cannot be interpolated.
+    pub(super) fn interpolate(&mut self, scheme: Scheme, tiles: &[Tile]) -> [u32; LANES] {
+        let (Some(interpolation), Quantizer::Linear(linear)) = (&self.interpolation, &self.quantizer.quantizer) else {
+            return [u32::MAX; LANES];
+        };
+        let prepared = &self.prepared[..tiles.len()];
         let plan = self.plans.get(scheme, tiles[0].extent);
-        transpose(&mut self.source, prepared, count, plan.anchors());
         let bases: [i32; LANES] = std::array::from_fn(|lane| prepared.get(lane).map_or(0, |prepared| prepared.q[0]));
         let anchor = |lane: usize, integer: i32| linear.value(integer.wrapping_add(bases[lane]));
         interpolation.encode(plan, &self.source, anchor, &mut self.interpolated);
-        let costs = lane_costs(plan, &self.interpolated.codes[..count]);
-        std::array::from_fn(|lane| {
-            let Some(Prepared { quantized, .. }) = prepared.get(lane) else { return Outcome::default() };
-            let mut exact = quantized.foreign;
-            if quantized.exact.any() {
-                let anchors = plan.anchors().iter().map(|&place| usize::from(place));
-                anchors.filter(|&place| quantized.exact.get(place)).for_each(|place| exact.set(place));
+        let costs = simd::run(LaneCosts { plan, codes: &self.interpolated.codes[..tiles[0].len()] });
+        std::array::from_fn(|lane| match prepared.get(lane) {
+            Some(tile) if tile.quantized.is_empty => u32::MAX,
+            Some(tile) if tile.quantized.any_excluded || self.interpolated.any_missed[lane] => {
+                costs[lane] + verbatim_cost::<T>(exact_of(plan, tile, &self.interpolated, lane).count())
             }
-            if self.interpolated.any_missed[lane] {
-                let others = plan.points().iter().map(|point| usize::from(point.place));
-                others.filter(|&place| self.interpolated.missed[place][lane] != 0).for_each(|place| exact.set(place));
-            }
-            let cost = if quantized.is_empty { u32::MAX } else { costs[lane] + verbatim_cost::<T>(&exact) };
-            Outcome { cost, exact, excluded: quantized.not_coded().union(&exact) }
+            _ => costs[lane],
         })
+    }
+
+    /// Returns the elements of a tile that must be verbatim if it is interpolated as it was last.
+    pub(super) fn interpolated_exact(&mut self, scheme: Scheme, extent: [usize; 3], lane: usize) -> TileMask {
+        let tile = &self.prepared[lane];
+        if !tile.quantized.any_excluded && !self.interpolated.any_missed[lane] {
+            return TileMask::default();
+        }
+        exact_of(self.plans.get(scheme, extent), tile, &self.interpolated, lane)
     }
 }
 
-/// Puts tiles side by side. Lanes without a tile repeat the first one.
-fn transpose<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], count: usize, anchors: &[u16]) {
-    let tile = |lane: usize| tiles.get(lane).unwrap_or(&tiles[0]);
-    interleave(std::array::from_fn(|lane| &tile(lane).x[..count]), &mut source.x[..], count);
-    for lane in 0..LANES {
-        let q = &tile(lane).q;
-        let base = q[0];
-        for place in anchors.iter().map(|&place| usize::from(place)) {
-            source.q[place][lane] = q[place].wrapping_sub(base);
-        }
+/// Returns the elements of an interpolated tile that must be verbatim.
+fn exact_of<T: Real>(plan: &Plan<T>, tile: &Prepared<T>, interpolated: &Encoded<T, LANES>, lane: usize) -> TileMask {
+    let quantized = &tile.quantized;
+    let mut exact = TileMask::default();
+    if quantized.any_excluded {
+        exact = quantized.foreign;
+        let anchors = plan.anchors().iter().map(|&place| usize::from(place));
+        anchors.filter(|&place| quantized.exact.get(place)).for_each(|place| exact.set(place));
     }
-    source.any_excluded = tiles.iter().any(|tile| tile.quantized.excluded.any());
-    if source.any_excluded {
-        source.excluded.fill(0);
-        for lane in 0..LANES {
-            tile(lane).quantized.not_coded().ones().for_each(|i| source.excluded[i] |= 1 << lane);
-        }
+    if interpolated.any_missed[lane] {
+        let others = plan.points().iter().map(|point| usize::from(point.place));
+        others.filter(|&place| interpolated.missed[place][lane] != 0).for_each(|place| exact.set(place));
     }
+    exact
 }
 
 /// Returns the sum of the costs of the codes in each lane: each anchor alone, the others of a line in groups of four.
-fn lane_costs<T: Real>(plan: &Plan<T>, codes: &[[i32; LANES]]) -> [u32; LANES] {
-    let mut sums = [0; LANES];
-    for &code in plan.anchor_codes() {
-        add_cost(&mut sums, &[code], codes);
-    }
-    let mut points = plan.points();
-    let mut places = [0; COST_GROUP];
-    for &length in plan.lines() {
-        let (line, rest) = points.split_at(usize::from(length));
-        for group in line.chunks(COST_GROUP) {
-            places.iter_mut().zip(group).for_each(|(place, point)| *place = point.code);
-            add_cost(&mut sums, &places[..group.len()], codes);
+struct LaneCosts<'a, T> {
+    plan: &'a Plan<T>,
+    codes: &'a [[i32; LANES]],
+}
+
+impl<T: Real> Kernel for LaneCosts<'_, T> {
+    type Output = [u32; LANES];
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> [u32; LANES] {
+        let Self { plan, codes } = self;
+        let mut sums = [0; LANES];
+        for &code in plan.anchor_codes() {
+            add_cost(&mut sums, std::iter::once(&codes[usize::from(code)]));
         }
-        points = rest;
+        let mut points = plan.points();
+        for &length in plan.lines() {
+            let (line, rest) = points.split_at(usize::from(length));
+            for group in line.chunks(COST_GROUP) {
+                add_cost(&mut sums, group.iter().map(|point| &codes[usize::from(point.code)]));
+            }
+            points = rest;
+        }
+        sums
     }
-    sums
 }
 
-dispatched! {
-    /// Adds the cost of a group of codes in each lane.
-    fn add_cost(sums: &mut [u32; LANES], group: &[u16], codes: &[[i32; LANES]]) = add_cost_body
-}
-
+/// Adds the cost of a group of codes in each lane.
 #[inline(always)]
-fn add_cost_body(sums: &mut [u32; LANES], group: &[u16], codes: &[[i32; LANES]]) {
+fn add_cost<'c>(sums: &mut [u32; LANES], group: impl Iterator<Item = &'c [i32; LANES]>) {
     let mut products = [1.0; LANES];
-    for &code in group {
-        let codes = codes[usize::from(code)].map(cost_factor);
-        products.iter_mut().zip(codes).for_each(|(product, factor)| *product *= factor);
+    for codes in group {
+        for (product, &code) in products.iter_mut().zip(codes) {
+            *product *= cost_factor(code);
+        }
     }
-    sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product_cost(product));
+    for (sum, product) in sums.iter_mut().zip(products) {
+        *sum += product_cost(product);
+    }
 }

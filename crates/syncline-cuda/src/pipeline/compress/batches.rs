@@ -6,7 +6,6 @@ use syncline_core::geometry::Geometry;
 
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
-use crate::pipeline::GROUP_LOG2;
 
 /// Size of a batch's elements in bytes. The throughput does not depend on it, except for the start and the end of each
 /// step, when most of the device is idle.
@@ -36,11 +35,11 @@ impl Batches {
         let tiles = u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1));
         let chunk_bytes = tiles * geometry.unclipped_len() * u64::from(element_bytes);
         let most = (batch_bytes / chunk_bytes).clamp(1, MOST_CHUNKS);
-        let most = most.min(ChunkBatch::most_chunks(&DeviceGeometry::new(geometry, GROUP_LOG2)));
+        let most = most.min(ChunkBatch::most_chunks(&DeviceGeometry::new(geometry)));
         // Distributes the chunks evenly over the batches.
         let each = count.div_ceil(count.div_ceil(most).max(1)).max(1);
         let starts = chunks.clone().step_by(usize::try_from(each).unwrap_or(usize::MAX));
-        let batch = |start| ChunkBatch::new(geometry, GROUP_LOG2, start..chunks.end.min(start + each));
+        let batch = |start| ChunkBatch::new(geometry, start..chunks.end.min(start + each));
         Ok(Self { batches: starts.map(batch).collect::<Result<_>>()?, chunks: count })
     }
 

@@ -37,7 +37,7 @@ pub enum Sizing<'o> {
         /// Type of the elements.
         element_type: ElementType,
         /// Shape of the arrays.
-        shape: Shape,
+        shape: &'o Shape,
         /// Options of their compression. Fill values must be given, or none, and the bound must not be a PSNR.
         options: &'o CompressOptions,
     },

@@ -12,7 +12,6 @@ use crate::container::records::{RecordInput, RecordMaker};
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
-use crate::pipeline::GROUP_LOG2;
 use crate::quantize::{STEP_WORDS, constants};
 use crate::strips::{Form, TileEncoder};
 
@@ -73,7 +72,7 @@ impl<'d> Stages<'d> {
     /// have no interpolated tiles.
     pub fn prepare(&mut self, header: &Header, geometry: &Geometry, rewritable: bool) -> Result<()> {
         let form = form_of(header, rewritable)?;
-        let device_geometry = DeviceGeometry::new(geometry, GROUP_LOG2);
+        let device_geometry = DeviceGeometry::new(geometry);
         let fits = |arrays: &Arrays| arrays.form == form && arrays.device_geometry == device_geometry;
         if !self.arrays.as_ref().is_some_and(fits) {
             self.arrays = None;
