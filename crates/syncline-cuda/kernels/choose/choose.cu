@@ -170,7 +170,8 @@ __device__ inline bool cost_of_cube(TileWork &work, uint32_t scheme, const uint3
     elements.load(work.source, vectors);
     CubeRows integers;
     float base;
-    if (!quantize_cube(work.step, elements, integers, base)) {
+    uint32_t sign;
+    if (!quantize_cube(work.step, elements, integers, base, sign)) {
         return false;
     }
     if (scheme == 0) {
@@ -182,14 +183,16 @@ __device__ inline bool cost_of_cube(TileWork &work, uint32_t scheme, const uint3
         }
         return true;
     }
+    bool is_ordinary = false;
+#if !LOGARITHM
     store_elements(elements, memory.values);
-    bool is_ordinary;
     const uint32_t cost = interpolate_cube(work.step, base, lines + (scheme - 1) * TABLE_WORDS, (scheme - 1 & 1) != 0,
                                            memory.values, memory.codes[1], is_ordinary);
     if (is_ordinary) {
         put(0, cost);
     }
     __syncwarp();
+#endif
     return is_ordinary;
 }
 #endif

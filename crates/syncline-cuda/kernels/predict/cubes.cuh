@@ -12,16 +12,16 @@
 
 constexpr uint32_t CUBE = SIDE * SIDE * SIDE, CUBE_STRIPS = CUBE / STRIP_LEN;
 // Codes with smaller magnitudes have 16 bits.
-constexpr float CODE_LIMIT = 32767.5f;
+constexpr Element CODE_LIMIT = 32767.5;
 // Integers of ordinary tiles, with the base.
 constexpr float INTEGER_LIMIT = 1 << 21;
-// Adding this to a number below 2^22 rounds it, to even on a tie, and leaves the integer in the lowest bits.
+// Adding this to an integer below 2^22 leaves it in the lowest bits.
 constexpr float SHIFTER = 0x1.8p23f;
 
 // Shared memory of a tile.
 struct __align__(16) CubeMemory {
     union {
-        float values[SIDE * PLANE];
+        Element values[SIDE * PLANE];
         // The place of a value that is not 0 times 2^16, and its code; first, one in another strip.
         uint32_t tokens[1 + CUBE];
     };
@@ -30,16 +30,23 @@ struct __align__(16) CubeMemory {
 
 // The elements of a tile as a lane has them: predict/cube_differences.cuh.
 struct CubeElements {
-    float of[4][4];
+    Element of[4][4];
 
+    // `vectors`: whether half rows start on multiples of 16 bytes.
     __device__ inline void load(const TileSource &source, bool vectors) {
         const uint32_t lane = lane_id();
-        const float *from = source.first + lane / 16 * source.plane + lane / 2 % 8 * source.row + lane % 2 * 4;
+        const Element *from = source.first + lane / 16 * source.plane + lane / 2 % 8 * source.row + lane % 2 * 4;
 #pragma unroll
         for (uint32_t k = 0; k < 4; ++k) {
             if (vectors) {
+#if ELEMENT_BYTES == 4
                 const float4 four = __ldcs(reinterpret_cast<const float4 *>(from));
                 of[k][0] = four.x, of[k][1] = four.y, of[k][2] = four.z, of[k][3] = four.w;
+#else
+                const double2 low = __ldcs(reinterpret_cast<const double2 *>(from)),
+                              high = __ldcs(reinterpret_cast<const double2 *>(from) + 1);
+                of[k][0] = low.x, of[k][1] = low.y, of[k][2] = high.x, of[k][3] = high.y;
+#endif
             } else {
 #pragma unroll
                 for (uint32_t j = 0; j < 4; ++j) {
@@ -53,19 +60,31 @@ struct CubeElements {
 
 // Finds the integer of an element, as a float: `quantize` in quantize/quantize.cuh, as far as integers are small.
 // Returns whether it is that of an ordinary tile.
-__device__ inline bool quantize_float(const Step &step, float x, float &integer) {
-    const float rounded = (x * step.inverse_high + SHIFTER) - SHIFTER;
+__device__ inline bool quantize_small(const Step &step, Element x, float &integer) {
+#if LOGARITHM
+    int32_t found;
+    const bool is_good = quantize(step, x, found);
+    integer = float(found);
+    return is_good && fabsf(integer) < INTEGER_LIMIT;
+#elif ELEMENT_BYTES == 4
+    const float rounded = Rounded(x * step.inverse_high).value();
     const float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
-    integer = rounded + ((rest + SHIFTER) - SHIFTER);
+    integer = rounded + Rounded(rest).value();
     const float error = fabsf(x - __fmaf_rn(integer, step.high, integer * step.low));
     return error < step.bound && fabsf(integer) < INTEGER_LIMIT;
+#else
+    const double rounded = Rounded(x * step.inverse).value();
+    integer = float(rounded);
+    return fabs(x - rounded * step.step) < step.limit && fabs(rounded) < double(INTEGER_LIMIT);
+#endif
 }
 
+#if !LOGARITHM
 // The lines of a pass.
 struct EncodingPass {
     const uint32_t *lines;
     uint32_t count;
-    float *values;
+    Element *values;
     int16_t *codes;
     const InterpolationStep &constants;
     uint32_t &cost;
@@ -76,27 +95,28 @@ struct EncodingPass {
         constexpr uint32_t DISTANCE = SIDE / 2 >> LEVEL,
                            COUNT = (SIDE - 1 - DISTANCE + 2 * DISTANCE - 1) / (2 * DISTANCE);
         for (uint32_t i = lane_id(); i < count; i += WARP) {
-            float *line = values + (lines[i] & 0xFFFF);
+            Element *line = values + (lines[i] & 0xFFFF);
             int16_t *to = codes + (lines[i] >> 16);
-            float predictions[COUNT], product = 1.0f;
+            Element predictions[COUNT];
+            float factors = 1.0f;
             predict_line<SIDE, DISTANCE, DISTANCE, IS_CUBIC, Along<AXIS>>(line, predictions);
 #pragma unroll
             for (uint32_t point = 0; point < COUNT; ++point) {
-                float &place = line[Along<AXIS>::of(DISTANCE + 2 * DISTANCE * point)];
-                const float wanted = place, prediction = predictions[point];
-                const float scaled = ::product(wanted - prediction, constants.inverse), shifted = scaled + SHIFTER,
-                            code = shifted - SHIFTER;
-                const float moved = product_plus(code, constants.step, prediction);
+                Element &place = line[Along<AXIS>::of(DISTANCE + 2 * DISTANCE * point)];
+                const Element wanted = place, prediction = predictions[point],
+                              scaled = product(wanted - prediction, constants.inverse);
+                const Rounded code(scaled);
+                const Element moved = product_plus(code.value(), constants.step, prediction);
                 // A code of 0 gives the prediction itself, whatever its sign.
-                const float found = code != 0.0f ? moved : prediction;
-                is_good &= fabsf(scaled) < CODE_LIMIT && fabsf(wanted - found) < constants.bound;
+                const Element found = code.value() != Element(0) ? moved : prediction;
+                is_good &= fabs(scaled) < CODE_LIMIT && fabs(wanted - found) < constants.bound;
                 // 0.0 is kept exactly, and -0.0 is verbatim.
-                is_good &= wanted != 0.0f || (__float_as_uint(wanted) | __float_as_uint(found)) == 0;
+                is_good &= wanted != Element(0) || (bits_of(wanted) | bits_of(found)) == 0;
                 place = found;
-                to[point] = int16_t(__float_as_uint(shifted));
-                product *= __fmaf_rn(2.0f, fabsf(code), 1.0f);
+                to[point] = int16_t(code.integer());
+                factors *= __fmaf_rn(2.0f, fabsf(float(code.value())), 1.0f);
             }
-            cost += product_cost(product);
+            cost += product_cost(factors);
         }
     }
 };
@@ -104,7 +124,7 @@ struct EncodingPass {
 // Interpolates a tile whose elements are stored. Returns the cost, and whether the tile is ordinary under the scheme.
 // Called by the whole warp.
 __device__ inline uint32_t interpolate_cube(const Step &step, float base, const uint32_t *table, bool is_cubic,
-                                            float *values, int16_t *codes, bool &is_ordinary) {
+                                            Element *values, int16_t *codes, bool &is_ordinary) {
     const uint32_t passes = table[0] & 0xFFFF, anchors = table[0] >> 16, lane = lane_id();
     const uint32_t *lines = table + LINES_AT;
     const InterpolationStep constants(step);
@@ -114,7 +134,7 @@ __device__ inline uint32_t interpolate_cube(const Step &step, float base, const 
     const bool is_anchor = lane < anchors;
     const uint32_t line = is_anchor ? lines[lane] : 0;
     float integer;
-    quantize_float(step, values[line & 0xFFFF], integer);
+    quantize_small(step, values[line & 0xFFFF], integer);
     float residual = integer - base;
 #pragma unroll
     for (uint32_t axis = 1; axis <= 2; axis *= 2) {
@@ -124,9 +144,9 @@ __device__ inline uint32_t interpolate_cube(const Step &step, float base, const 
     const float before = __shfl_up_sync(ALL_LANES, residual, 4);
     residual -= lane >= 4 ? before : 0.0f;
     if (is_anchor) {
-        values[line & 0xFFFF] = __fmaf_rn(integer, step.high, integer * step.low);
+        values[line & 0xFFFF] = reconstruct(step, int32_t(integer));
         codes[line >> 16] = int16_t(__float_as_uint(residual + SHIFTER));
-        is_good = fabsf(residual) < CODE_LIMIT;
+        is_good = fabsf(residual) < float(CODE_LIMIT);
         cost = product_cost(__fmaf_rn(2.0f, fabsf(residual), 1.0f));
     }
     __syncwarp();
@@ -143,6 +163,7 @@ __device__ inline uint32_t interpolate_cube(const Step &step, float base, const 
     is_ordinary = __all_sync(ALL_LANES, is_good);
     return warp_reduce_sum(cost);
 }
+#endif
 
 // Writes residuals as codes of strips. Returns whether all have 16 bits.
 __device__ inline bool store_codes(const CubeRows &residuals, int16_t *codes) {
@@ -152,7 +173,7 @@ __device__ inline bool store_codes(const CubeRows &residuals, int16_t *codes) {
         uint32_t words[4];
 #pragma unroll
         for (uint32_t j = 0; j < 4; ++j) {
-            fits &= fabsf(residuals.of[k][j]) < CODE_LIMIT;
+            fits &= fabsf(residuals.of[k][j]) < float(CODE_LIMIT);
             words[j] = __float_as_uint(residuals.of[k][j] + SHIFTER);
         }
         *reinterpret_cast<uint2 *>(codes + k * STRIP_ROOM + 4 * lane_id()) =
@@ -161,15 +182,16 @@ __device__ inline bool store_codes(const CubeRows &residuals, int16_t *codes) {
     return fits;
 }
 
-// Finds the integers of a tile without its base. Returns whether the tile is ordinary, as far as these say. Called by
-// the whole warp.
-__device__ inline bool quantize_cube(const Step &step, const CubeElements &elements, CubeRows &integers, float &base) {
-    const float low = float(step.range_low), high = float(step.range_high);
+// Finds the integers of a tile without its base; and, for logarithms, the kind of its signs. Returns whether the tile
+// is ordinary, as far as these say. Called by the whole warp.
+__device__ inline bool quantize_cube(const Step &step, const CubeElements &elements, CubeRows &integers, float &base,
+                                     uint32_t &sign) {
+    const Element low = Element(step.range_low), high = Element(step.range_high);
     bool is_good = step.reserved == 0;
 #pragma unroll
     for (uint32_t i = 0; i < 16; ++i) {
-        const float x = elements.of[i / 4][i % 4];
-        is_good &= quantize_float(step, x, integers.of[i / 4][i % 4]) && x >= low && x <= high;
+        const Element x = elements.of[i / 4][i % 4];
+        is_good &= quantize_small(step, x, integers.of[i / 4][i % 4]) && x >= low && x <= high;
     }
     if (step.minus_zeros != 0) {
 #pragma unroll
@@ -184,6 +206,18 @@ __device__ inline bool quantize_cube(const Step &step, const CubeElements &eleme
             is_good &= bits_of(elements.of[i / 4][i % 4]) != Bits(step.patterns[p]);
         }
     }
+    sign = KIND_NONE;
+#if LOGARITHM
+    const bool is_negative = bits_of(elements.of[0][0]) >> (8 * ELEMENT_BYTES - 1) != 0;
+    bool is_same = true;
+#pragma unroll
+    for (uint32_t i = 1; i < 16; ++i) {
+        is_same &= (bits_of(elements.of[i / 4][i % 4]) & SIGN_BIT) == (bits_of(elements.of[0][0]) & SIGN_BIT);
+    }
+    const uint32_t negative = __ballot_sync(ALL_LANES, is_negative);
+    is_good &= is_same && (negative == 0 || negative == ALL_LANES);
+    sign = negative != 0 ? KIND_ALL : KIND_NONE;
+#endif
     base = __shfl_sync(ALL_LANES, integers.of[0][0], 0);
 #pragma unroll
     for (uint32_t i = 0; i < 16; ++i) {
@@ -210,12 +244,12 @@ __device__ inline uint32_t cube_cost(const CubeRows &residuals) {
 }
 
 // Stores the elements of a tile where lines are. Called by the whole warp.
-__device__ inline void store_elements(const CubeElements &elements, float *values) {
+__device__ inline void store_elements(const CubeElements &elements, Element *values) {
     const uint32_t lane = lane_id();
 #pragma unroll
     for (uint32_t k = 0; k < 4; ++k) {
         const uint32_t plane = lane < 16 ? stored(2 * k) * PLANE : stored(2 * k + 1) * PLANE;
-        float *row = values + plane + stored(lane / 2 % 8) * ROW + lane % 2 * 4;
+        Element *row = values + plane + stored(lane / 2 % 8) * ROW + lane % 2 * 4;
 #pragma unroll
         for (uint32_t j = 0; j < 4; ++j) {
             row[j] = elements.of[k][j];
@@ -231,6 +265,7 @@ struct CodedCube {
     int32_t base;
     const int16_t *codes; // in strips
     bool is_constant;     // whether all codes are 0 and the tile is not interpolated
+    uint32_t sign;        // kind of the signs
 
     __device__ inline bool is_dense() const { return 2 * cost >= (3 * CUBE) << strips::COST_LOG2; }
 };
@@ -241,10 +276,14 @@ __device__ inline bool predict_cube(const Step &step, const ChunkChoice &choice,
                                     const CubeElements &elements, CubeMemory &memory, CodedCube &coded) {
     CubeRows integers;
     float base;
-    if (!quantize_cube(step, elements, integers, base)) {
+    uint32_t sign;
+    if (!quantize_cube(step, elements, integers, base, sign)) {
         return false;
     }
-    coded = {~0u, 0, int32_t(base), memory.codes[0], false};
+    if (!LOGARITHM && choice.scheme != 0) {
+        store_elements(elements, memory.values);
+    }
+    coded = {~0u, 0, int32_t(base), memory.codes[0], false, sign};
     bool fits = true;
 #pragma unroll 1
     for (uint32_t place = 0; place < choice.listed; ++place) {
@@ -259,8 +298,8 @@ __device__ inline bool predict_cube(const Step &step, const ChunkChoice &choice,
     }
     fits = __all_sync(ALL_LANES, fits);
     coded.is_constant = coded.cost == 0;
+#if !LOGARITHM
     if (choice.scheme != 0 && !coded.is_constant) {
-        store_elements(elements, memory.values);
         bool is_ordinary;
         const uint32_t cost = interpolate_cube(step, base, lines, (choice.scheme - 1 & 1) != 0, memory.values,
                                                memory.codes[1], is_ordinary);
@@ -274,6 +313,7 @@ __device__ inline bool predict_cube(const Step &step, const ChunkChoice &choice,
             return true;
         }
     }
+#endif
     __syncwarp();
     return fits;
 }

@@ -1,7 +1,8 @@
-// Encodes whole ordinary tiles of 8x8x8 of f32 (predict/cubes.cuh). All others are listed for encode_any.
+// Encodes whole ordinary tiles of 8x8x8 (predict/cubes.cuh). All others are listed for encode_any.
 //
 // WARPS         warps of a block
 // MEMORY_BYTES  shared memory of a block
+// RESIDENT      resident blocks of a multiprocessor, for the allocation of registers
 // TABLE_WORDS   words of the table of lines of a scheme
 #include "predict/cubes.cuh"
 #include "strips/bits.cuh"
@@ -136,7 +137,7 @@ __device__ inline bool CubeWork::encode(uint32_t number, const CubeElements &ele
     if (lane == 0) {
         outputs.facts[number] = {first, bits, coded.base,
                                  (coded.is_constant ? META_CONSTANT : coded.predictor << META_PREDICTOR) |
-                                     class_number << META_CLASS};
+                                     coded.sign << META_SIGN | class_number << META_CLASS};
     }
     const bool has_room = first + words <= outputs.chunk_words;
     uint32_t *to = outputs.words + uint64_t(chunk) * outputs.chunk_words + first;
@@ -152,7 +153,7 @@ __device__ inline bool CubeWork::encode(uint32_t number, const CubeElements &ele
 
 // Encodes the ordinary tiles of a batch, and lists the others behind their number, which is 0 before. `vectors` says
 // whether half rows start on multiples of 16 bytes. Each block has about the same number of consecutive tiles.
-extern "C" __global__ void __launch_bounds__(WARPS *WARP, 3)
+extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
     encode_cubes(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                  const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer, uint32_t vectors,
                  const uint32_t *lines, const ChunkChoice *choices, const uint32_t *codewords,

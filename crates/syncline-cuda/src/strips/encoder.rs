@@ -14,7 +14,7 @@ use syncline_core::predict::orders::PREDICTORS;
 use syncline_core::strips::SYMBOLS;
 
 use super::Encoded;
-use super::cubes::CubeEncoder;
+use super::cubes::{CubeEncoder, CubeFormat};
 use super::structs::{CODEBOOK_BYTES, CODEBOOKS, ChunkChoice, CodebookSize, TABLES, TileOutputs};
 use crate::device::{Arena, Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
@@ -162,9 +162,13 @@ impl Variant {
         32 * self.warps_of_tile() * self.tiles_of_block()
     }
 
+    fn cubes(self) -> CubeFormat {
+        CubeFormat { element_bytes: self.element_bytes, logarithm: self.logarithm }
+    }
+
     /// Whether whole tiles are those of `kernels/predict/cubes.cuh`.
     fn has_cubes(self) -> bool {
-        self.axes == 3 && !self.large && self.element_bytes == 4 && !self.logarithm
+        self.axes == 3 && !self.large
     }
 
     /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
@@ -206,7 +210,8 @@ impl Variant {
 
 /// Every specialization of the kernels of this module, for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let mut all = vec![CodebookKernels::specialization(), CubeEncoder::specialization()];
+    let mut all = CubeEncoder::specializations();
+    all.push(CodebookKernels::specialization());
     for element_bytes in [4, 8] {
         for (logarithm, measured) in [(false, false), (false, true), (true, false)] {
             for (axes, large) in [(1, false), (2, false), (3, false), (1, true), (2, true), (3, true)] {
@@ -275,7 +280,7 @@ impl TileEncoder {
                 false => None,
             },
             cubes: match variant.has_cubes() && !variant.measured {
-                true => Some(CubeEncoder::new(device)?),
+                true => Some(CubeEncoder::new(device, variant.cubes())?),
                 false => None,
             },
             multiprocessors: device.info().multiprocessors,
