@@ -104,6 +104,11 @@ impl DeviceGeometry {
         u64::from(self.chunk_tiles).min(self.tiles.max(1)) * u64::from(self.tile_elements())
     }
 
+    /// Returns the number of elements of a row of the array.
+    pub(crate) fn row(&self) -> u64 {
+        self.dims[3]
+    }
+
     /// Returns the most strips of a tile: those of its mask, its signs, and its codes.
     pub fn strip_slots(&self) -> u32 {
         self.strip_slots

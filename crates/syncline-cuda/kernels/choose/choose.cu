@@ -135,14 +135,17 @@ __device__ inline void find_thresholds(uint32_t tiles, Decision &decision) {
 
 // Computes costs of the sampled tiles: tile threads `number` of a chunk take candidate `number % (1 + candidates)` of a
 // lot, where 0 stands for all predictors. The last block of a chunk chooses. `codes` has the code of each candidate in
-// four bits. The grid is (blocks of a chunk, chunks). `costs` has ROWS rows of MOST_SAMPLED for each chunk, and `done`
-// counts blocks and is 0 before.
+// four bits. The grid is (blocks of a chunk, chunks). Clears the number of listed tiles, if there is a list. `costs`
+// has ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks and is 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     choose(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
            const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
            const __grid_constant__ Plans plans, uint32_t candidates, uint32_t codes, uint32_t *costs, uint32_t *done,
-           ChunkChoice *choices) {
+           ChunkChoice *choices, uint32_t *listed) {
     extern __shared__ __align__(16) uint8_t dynamic[];
+    if (listed != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+        listed[0] = 0;
+    }
     __shared__ Decision decision;
     __shared__ bool is_last;
     TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];

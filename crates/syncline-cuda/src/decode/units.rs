@@ -8,12 +8,13 @@ use syncline_core::geometry::Geometry;
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN};
 
 use super::structs::{Request, Values};
-use super::{Format, lines, points};
+use super::{Format, points};
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{DriverContext, Result};
 use crate::geometry::DeviceGeometry;
+use crate::predict::lines;
 
 declare_kernels! {
     /// The kernel of `kernels/decode/cubes.cu`.
