@@ -69,8 +69,8 @@ struct UnitFormat {
 }
 
 impl UnitFormat {
-    /// Returns the format for a device with this much shared memory per block in bytes; `None` if it does not suffice for
-    /// several warps.
+    /// Returns the format for a device with this much shared memory per block in bytes; `None` if it does not suffice
+    /// for several warps.
     fn new(format: Format, axes: u32, shared_memory: u32) -> Option<Self> {
         let own = |warps| Self { format, axes, warps };
         let room = shared_memory.checked_sub(own(0).memory_bytes())?;
@@ -225,12 +225,13 @@ impl UnitDecoder {
         request.parts = if is_even { parts } else { 0 };
         let blocks = if is_even { chunks * parts } else { multiprocessors };
         let grid = Grid::new(blocks, 32 * format.warps).shared_memory(format.memory_bytes()).early(true);
-        // SAFETY: as for `TileDecoder::decode`. Tiles that are listed are those of the batch, each at most once, for which
-        // `parsed` has room. There is a table for each scheme that parsing accepts.
+        // SAFETY: as for `TileDecoder::decode`. Tiles that are listed are those of the batch, each at most once, for
+        // which `parsed` has room. There is a table for each scheme that parsing accepts.
         unsafe {
             match kernels {
                 Kernels::Cubes(cubes) => {
-                    launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, request, output)
+                    launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, request,
+                        output)
                 }
                 Kernels::LargeCubes(cubes) => {
                     launch!(cubes.decode_large_cubes on stream, grid; input, geometry, parsed, values, schemes, request,
