@@ -1,8 +1,8 @@
 //! Syncline through the public library.
 
 use syncline::{
-    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, IndexKind, StreamFile,
-    TileSize, compress, decompress,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, StreamFile, TileSize,
+    compress, decompress,
 };
 
 use super::{Codec, Timed, threads_text};
