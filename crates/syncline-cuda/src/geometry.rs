@@ -99,14 +99,14 @@ impl DeviceGeometry {
         self.side.iter().product()
     }
 
-    /// Returns the most elements of a chunk.
-    pub(crate) fn chunk_elements(&self) -> u64 {
-        u64::from(self.chunk_tiles).min(self.tiles.max(1)) * u64::from(self.tile_elements())
-    }
-
     /// Returns the number of elements of a row of the array.
     pub(crate) fn row(&self) -> u64 {
         self.dims[3]
+    }
+
+    /// Returns the most elements of a chunk.
+    pub(crate) fn chunk_elements(&self) -> u64 {
+        u64::from(self.chunk_tiles).min(self.tiles.max(1)) * u64::from(self.tile_elements())
     }
 
     /// Returns the most strips of a tile: those of its mask, its signs, and its codes.

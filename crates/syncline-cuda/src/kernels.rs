@@ -82,6 +82,7 @@ const FILES: &[Source] = headers![
     "predict/cube_differences.cuh",
     "predict/cube_lines.cuh",
     "predict/cube_sums.cuh",
+    "predict/cubes.cuh",
     "predict/integrate.cuh",
     "predict/interpolate.cuh",
     "predict/lines.cuh",

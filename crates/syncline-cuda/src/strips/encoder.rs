@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::geometry::{Geometry, MAX_CHUNK_ELEMENTS, TileSize};
 use syncline_core::huffman::lengths::FLOORS;
@@ -18,10 +18,10 @@ use super::cubes::CubeEncoder;
 use super::structs::{CODEBOOK_BYTES, CODEBOOKS, ChunkChoice, CodebookSize, TABLES, TileOutputs};
 use crate::device::{Arena, Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
-use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
+use crate::predict::{InterpolationPlans, lines};
 use crate::quantize::STEP_WORDS;
 
 declare_kernels! {
@@ -30,8 +30,8 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn choose(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, candidates: u32, codes: u32, costs: Out<u32>,
-            done: Out<u32>, choices: Out<ChunkChoice>, listed: Option<Out<u32>>,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, lines: Option<In<u32>>, candidates: u32,
+            codes: u32, costs: Out<u32>, done: Out<u32>, choices: Out<ChunkChoice>, listed: Option<Out<u32>>,
         );
     }
 }
@@ -42,7 +42,8 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn count_symbols(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, lines: Option<In<u32>>,
+            choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
         );
     }
 }
@@ -161,9 +162,9 @@ impl Variant {
         32 * self.warps_of_tile() * self.tiles_of_block()
     }
 
-    /// Whether whole tiles are those that [`CubeEncoder`] encodes.
+    /// Whether whole tiles are those of `kernels/predict/cubes.cuh`.
     fn has_cubes(self) -> bool {
-        self.axes == 3 && !self.large && self.element_bytes == 4 && !self.logarithm && !self.measured
+        self.axes == 3 && !self.large && self.element_bytes == 4 && !self.logarithm
     }
 
     /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
@@ -193,8 +194,13 @@ impl Variant {
             ("TILE_WARPS", self.warps_of_tile()),
             ("WARPS", self.warps_of_tile() * self.tiles_of_block()),
             ("MEMORY_BYTES", self.memory()),
+            ("CUBES", self.has_cubes().into()),
         ];
-        own.map(|(name, value)| (name, value.into())).into_iter().chain(sample_constants()).collect()
+        let own = own.map(|(name, value)| (name, value.into())).into_iter().chain(sample_constants());
+        match self.has_cubes() {
+            true => own.chain(lines::constants()).collect(),
+            false => own.collect(),
+        }
     }
 }
 
@@ -217,6 +223,12 @@ pub(super) fn specializations() -> Vec<Specialization> {
     all
 }
 
+/// Copies the tables of lines to the device.
+fn copy_lines(stream: &Arc<CudaStream>) -> Result<CudaSlice<u32>> {
+    let tables = lines::tables().ok_or_else(|| CudaError::invalid("lines of tiles are not as the kernels need"))?;
+    stream.clone_htod(&tables).doing("copying the lines of tiles")
+}
+
 /// Encodes the tiles of chunks of arrays of one tiling.
 #[derive(Debug)]
 pub struct TileEncoder {
@@ -229,7 +241,9 @@ pub struct TileEncoder {
     count: CountKernels,
     codebooks: CodebookKernels,
     encode: EncodeKernels,
-    /// For whole ordinary tiles of these, if there are any.
+    /// The tables of lines of all schemes, if whole tiles are cubes.
+    lines: Option<CudaSlice<u32>>,
+    /// For whole ordinary cubes, unless squared errors are summed.
     cubes: Option<CubeEncoder>,
     multiprocessors: u32,
 }
@@ -256,8 +270,12 @@ impl TileEncoder {
             count: CountKernels::load(device, unmeasured)?,
             codebooks: CodebookKernels::load(device)?,
             encode: EncodeKernels::load(device, variant)?,
-            cubes: match variant.has_cubes() {
-                true => Some(CubeEncoder::new(device, stream)?),
+            lines: match variant.has_cubes() {
+                true => Some(copy_lines(stream)?),
+                false => None,
+            },
+            cubes: match variant.has_cubes() && !variant.measured {
+                true => Some(CubeEncoder::new(device)?),
                 false => None,
             },
             multiprocessors: device.info().multiprocessors,
@@ -341,6 +359,20 @@ impl Work<'_> {
         &self.encoder.device_geometry
     }
 
+    /// Returns whether quads of elements of tiles start on multiples of 16 bytes, as kernels take it.
+    pub fn vectors(&self) -> u32 {
+        let Self { encoder, stream, slab, .. } = self;
+        // Where element 0 of the array would be.
+        let bytes = u64::from(encoder.variant.element_bytes);
+        let origin = slab.bytes.device_ptr(stream).0.wrapping_sub(bytes * slab.first_element);
+        u32::from(origin.is_multiple_of(16) && encoder.device_geometry.row().is_multiple_of(4))
+    }
+
+    /// Returns the tables of lines, as kernels take them.
+    fn lines(&self) -> Option<&dyn DevicePtr<u32>> {
+        self.encoder.lines.as_ref().map(|lines| lines as &dyn DevicePtr<u32>)
+    }
+
     fn grid(&self, blocks: u32) -> Grid {
         Grid::new(blocks, self.encoder.variant.threads()).shared_memory(self.encoder.variant.memory())
     }
@@ -373,7 +405,7 @@ impl Work<'_> {
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
         unsafe {
             launch!(encoder.choose.choose on stream, grid; &slab.bytes, slab.first_element, encoder.device_geometry,
-                *batch, step, plans, candidates, codes, costs, done, choices, listed)
+                *batch, step, plans, self.vectors(), self.lines(), candidates, codes, costs, done, choices, listed)
         }
     }
 
@@ -390,7 +422,7 @@ impl Work<'_> {
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {
             launch!(encoder.count.count_symbols on stream, grid; &slab.bytes, slab.first_element,
-                encoder.device_geometry, *batch, step, plans, choices, counts, live)
+                encoder.device_geometry, *batch, step, plans, self.vectors(), self.lines(), choices, counts, live)
         }
     }
 
@@ -416,8 +448,8 @@ impl Work<'_> {
         };
         let mut blocks = batch.tiles().div_ceil(encoder.variant.tiles_of_block());
         let mut rest = None;
-        if let (Some(cubes), Some(listed)) = (&encoder.cubes, listed) {
-            cubes.encode(self, codewords, &encoded.choices.as_view(), outputs, listed)?;
+        if let (Some(cubes), Some(lines), Some(listed)) = (&encoder.cubes, &encoder.lines, listed) {
+            cubes.encode(self, codewords, &encoded.choices.as_view(), outputs, (lines, &mut *listed))?;
             blocks = blocks.min(encoder.multiprocessors * LISTED_BLOCKS);
             rest = Some(&*listed as &dyn DevicePtr<u32>);
         }

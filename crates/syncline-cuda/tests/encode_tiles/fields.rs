@@ -38,7 +38,10 @@ fn tiles_of_every_bound_are_the_cpus() {
     let extents: &[u64] = pick(&[60, 50, 70], unless_tiny(&[20, 30, 40], &[9, 20, 30]));
     let mut seen = Seen::default();
     for (number, element) in TYPES.into_iter().enumerate() {
-        let field = Field::smooth(element, extents, 0.02).with("zero", |i| (i % 5000 < 900).then_some(0.0));
+        // Half of each plane is 0.
+        let (height, width) = (extents[1], extents[2]);
+        let field =
+            Field::smooth(element, extents, 0.02).with("zero", |i| (i / width % height < height / 2).then_some(0.0));
         for bound in [Bound::Rel(1e-1), Bound::Rel(1e-4), Bound::Abs(1e-6), Bound::Psnr(60.0), Bound::PwRel(1e-3)] {
             for tile_size in *unless_tiny(&&TileSize::ALL[..], &&TileSize::ALL[number..=number]) {
                 let options = Options::new(bound).with_tiles(*tile_size);
