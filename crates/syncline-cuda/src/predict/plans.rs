@@ -211,7 +211,7 @@ mod tests {
         for (lines, points) in [(1, 4095), (1, 1), (64, 31), (64, 32), (256, 7), (4096, 1), (33, 16)] {
             let groups = usize::div_ceil(points, COST_GROUP) as u32;
             let by_groups = (1u32 << 20).div_ceil(groups);
-            assert!((0..lines * groups).all(|number| number * by_groups >> 20 == number / groups));
+            assert!((0..lines * groups).all(|number| (number * by_groups) >> 20 == number / groups));
         }
     }
 }
