@@ -239,14 +239,9 @@ __device__ inline uint32_t read_codebook(const Records &records, const Record &r
     // The marks take less than half of their memory.
     static_assert(MARKS >= 4 * strips::SYMBOLS + 32, "sorted symbols have room behind the marks");
     uint16_t *sorted = reinterpret_cast<uint16_t *>(scratch.marks + MARKS / 2);
-    if (warp_id() == 0) {
-        const bool is_good = sort_codebook(scratch.marks, alphabet, sorted, scratch);
-        if (lane_id() == 0) {
-            scratch.bad = !is_good;
-        }
-    }
-    __syncthreads();
-    if (scratch.bad) {
+    // Other warps may still read what was found before.
+    const bool is_bad = warp_id() == 0 && !sort_codebook(scratch.marks, alphabet, sorted, scratch);
+    if (__syncthreads_or(is_bad)) {
         return PARSE_CODES;
     }
     uint32_t *table = to.tables + (uint64_t(chunk.number) * strips::CODEBOOKS + number) * STRIP_TABLE;
