@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-mod lines;
 mod points;
 pub(crate) mod structs;
 mod units;
@@ -166,7 +165,7 @@ impl TileDecoder {
             tiles: batch.tiles(),
             only_listed: self.units.is_some().into(),
             vectors: (first.is_multiple_of(16) && row_bytes.is_multiple_of(16)).into(),
-            unused: 0,
+            parts: 0,
         };
         let warps = self.format.warps();
         let mut blocks = batch.tiles().div_ceil(warps);
@@ -174,12 +173,12 @@ impl TileDecoder {
         let plans = plans.argument(&stream);
         if let Some(units) = &self.units {
             let work = (self.geometry, parsed, self.values, request);
-            units.launch(&stream, self.multiprocessors, input, work, output)?;
+            units.launch(&stream, (self.multiprocessors, batch.chunks()), input, work, output)?;
             blocks = blocks.min(self.multiprocessors * LISTED_BLOCKS);
         }
-        let grid = Grid::new(blocks, warps * 32).shared_memory(warps * self.format.memory_bytes());
-        // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; `check` has ensured
-        // that the output contains the elements of the tiles. Plans that are not those of this stream have indices of
+        let grid = Grid::new(blocks, warps * 32).shared_memory(warps * self.format.memory_bytes()).early(true);
+        // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; `check` has
+        // ensured that the output contains the elements of the tiles. Plans that are not those of this stream have indices of
         // other tiles, which the caller rules out.
         unsafe {
             launch!(self.any.decode_any on &stream, grid; input, self.geometry, parsed, self.values, plans, request,

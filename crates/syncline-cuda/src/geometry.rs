@@ -99,6 +99,11 @@ impl DeviceGeometry {
         self.side.iter().product()
     }
 
+    /// Returns the number of elements of a row of the array.
+    pub(crate) fn row(&self) -> u64 {
+        self.dims[3]
+    }
+
     /// Returns the most elements of a chunk.
     pub(crate) fn chunk_elements(&self) -> u64 {
         u64::from(self.chunk_tiles).min(self.tiles.max(1)) * u64::from(self.tile_elements())

@@ -1,5 +1,6 @@
 //! Prediction on the GPU: the plans of interpolation, which encoder and decoder share.
 
+pub(crate) mod lines;
 mod plans;
 pub(crate) mod structs;
 

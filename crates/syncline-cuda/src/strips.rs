@@ -1,6 +1,7 @@
 //! The codes of quantized chunks on the GPU (`docs/FORMAT.md`, "Codes"): choices of chunks, codebooks, and the strips
 //! of tiles as bits.
 
+mod cubes;
 mod encoded;
 mod encoder;
 pub(crate) mod structs;

@@ -7,7 +7,6 @@ use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::mem::scatter::Scatter;
-use syncline_core::predict::interpolate::{Lanes, deinterleave, interleave, lanes};
 use syncline_core::predict::lorenzo::Scratch;
 use syncline_core::predict::orders;
 use syncline_core::predict::word::Word;
@@ -18,9 +17,6 @@ use syncline_core::quantize::{Linear, Log, Real};
 
 use super::record;
 use crate::record::Records;
-
-/// Tiles that are predicted side by side.
-const LANES: usize = 8;
 
 /// Times every stage on fields of three, two, and one axes.
 ///
@@ -63,6 +59,9 @@ fn field<T: Real>(shape: Shape) -> Vec<T> {
         })
         .collect()
 }
+
+/// Tiles that are predicted side by side.
+const LANES: usize = 8;
 
 /// A field, and what all stages need.
 struct Case<'v, T> {
@@ -112,45 +111,37 @@ impl<T: Real + Element> Case<'_, T> {
             let base = slot[0];
             slot.iter_mut().for_each(|integer| *integer = integer.wrapping_sub(base));
         }
+        // Whole tiles side by side, as the encoder takes them.
+        let whole: Vec<&[i32]> = integers
+            .chunks(extent)
+            .zip(&self.tiles)
+            .filter(|(_, tile)| tile.len() == extent)
+            .map(|(integers, _)| integers)
+            .collect();
+        let lanes: Vec<Vec<[i32; LANES]>> = whole
+            .chunks_exact(LANES)
+            .map(|tiles| (0..extent).map(|i| std::array::from_fn(|lane| tiles[lane][i])).collect())
+            .collect();
         let list: Vec<u8> = orders::predictors(self.geometry.axes()).take(orders::MOST_LISTED).collect();
-        let mut codes = vec![0_i32; integers.len()];
-        let mut chosen = vec![0; self.tiles.len()];
-        let mut side_by_side = lanes::<i32, LANES>();
-        let mut residuals: [Box<Lanes<i32, LANES>>; orders::MOST_LISTED] = std::array::from_fn(|_| lanes());
-        self.time("predict by the cheapest of three", records, || {
-            let mut first = 0;
-            let alike = |a: &Tile, b: &Tile| a.extent == b.extent;
-            for tiles in self.tiles.chunk_by(alike).flat_map(|tiles| tiles.chunks(LANES)) {
-                let (shape, count) = (tiles[0].extent, tiles[0].len());
-                // Lanes without a tile repeat the last one.
-                let of = |lane: usize| (first + lane.min(tiles.len() - 1)) * extent;
-                interleave(std::array::from_fn(|lane| &integers[of(lane)..][..count]), &mut side_by_side[..], count);
-                let mut costs = [[0; LANES]; orders::MOST_LISTED];
-                for ((&predictor, residuals), costs) in list.iter().zip(&mut residuals).zip(&mut costs) {
-                    *costs = orders::predict(&side_by_side[..count], shape, predictor, &mut residuals[..count]);
+        let mut residuals = vec![[0_i32; LANES]; extent];
+        if let Some(tile) = self.tiles.iter().find(|tile| tile.len() == extent) {
+            self.time("three predictions of whole tiles", records, || {
+                for (integers, &predictor) in lanes.iter().flat_map(|lanes| list.iter().map(move |p| (lanes, p))) {
+                    black_box(orders::predict(integers, tile.extent, predictor, &mut residuals));
                 }
-                for lane in 0..tiles.len() {
-                    let cheapest = (0..list.len()).min_by_key(|&place| costs[place][lane]).unwrap_or(0);
-                    chosen[first + lane] = cheapest;
-                }
-                for (place, residuals) in residuals.iter().enumerate() {
-                    let chosen = &chosen[first..first + tiles.len()];
-                    let mut slots = codes[first * extent..].chunks_mut(extent);
-                    let wanted = std::array::from_fn(|lane| match slots.next() {
-                        Some(slot) if chosen.get(lane) == Some(&place) => &mut slot[..count],
-                        _ => &mut [],
-                    });
-                    deinterleave(&residuals[..], wanted);
-                }
-                first += tiles.len();
-            }
-        })?;
+            })?;
+        }
 
+        let predictor = (1 << self.geometry.axes()) - 1;
+        let mut codes = integers;
+        for (tile, codes) in self.tiles.iter().zip(codes.chunks_mut(extent)) {
+            orders::difference(&mut codes[..tile.len()], tile.extent, predictor);
+        }
         self.time("inverse prediction", records, || {
-            for ((tile, &place), codes) in self.tiles.iter().zip(&chosen).zip(codes.chunks(extent)) {
+            for (tile, codes) in self.tiles.iter().zip(codes.chunks(extent)) {
                 let q = &mut q[..tile.len()];
                 q.copy_from_slice(&codes[..tile.len()]);
-                orders::restore(q, tile.extent, list[place], 0);
+                orders::restore(q, tile.extent, predictor, 0);
                 black_box(q);
             }
         })?;
@@ -162,7 +153,7 @@ impl<T: Real + Element> Case<'_, T> {
                     let tile = &self.tiles[number];
                     let q = &mut q[..tile.len()];
                     q.copy_from_slice(&codes[number * extent..][..tile.len()]);
-                    orders::restore(q, tile.extent, list[chosen[number]], 0);
+                    orders::restore(q, tile.extent, predictor, 0);
                     linear.dequantize(q, &mut x);
                     sink.put(&x);
                 }

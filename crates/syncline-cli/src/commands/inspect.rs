@@ -60,7 +60,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let elements = report.shape.len();
     let mut rows = vec![
         ("array", format!("{} {}, {}", report.element_type, report.shape, counted(elements, "element"))),
-        ("pipeline", pipeline(report)),
+        ("pipeline", report.pipeline.to_string()),
         ("bound", bound(report.bound)),
     ];
     if report.bound != Bound::Lossless {

@@ -2,8 +2,12 @@
 // `choose` in syncline_core::pipeline::lossy::sample.
 //
 // WARPS  warps of a block
+// CUBES  whether whole tiles are those of predict/cubes.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
+#if CUBES
+#include "predict/cubes.cuh"
+#endif
 #include "strips/sample.cuh"
 
 // Rows of costs of a chunk: a predictor, or a candidate for the scheme.
@@ -133,16 +137,76 @@ __device__ inline void find_thresholds(uint32_t tiles, Decision &decision) {
     __syncthreads();
 }
 
+// Calls `put(row, cost)` with the costs of a tile: that of a scheme, or without one, those of all predictors. All
+// threads of the tile call this.
+template <typename Put>
+__device__ inline void cost_of_tile(TileWork &work, uint32_t scheme, const Plans &plans, const Geometry &geometry,
+                                    Put put) {
+    work.quantize();
+    if (scheme == 0) {
+        const uint32_t verbatim = verbatim_cost(work.quantized.verbatim);
+#pragma unroll 1
+        for (uint32_t order = 0; order < ORDERS; ++order) {
+            put(order, lorenzo_cost(work.tile, work.memory.v, predictor_of(order), work.memory.sums) + verbatim);
+        }
+    }
+#if !LOGARITHM
+    if (scheme != 0) {
+        uint32_t cost = ~0u, verbatim;
+        if ((work.quantized.meta & META_EMPTY) == 0) {
+            cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, scheme), verbatim);
+        }
+        put(0, cost);
+    }
+#endif
+}
+
+#if CUBES
+// Does the same for a whole tile. Returns whether it is ordinary. Called by the whole warp.
+template <typename Put>
+__device__ inline bool cost_of_cube(TileWork &work, uint32_t scheme, const uint32_t *lines, bool vectors, Put put) {
+    CubeMemory &memory = reinterpret_cast<CubeMemory &>(work.memory);
+    CubeElements elements;
+    elements.load(work.source, vectors);
+    CubeRows integers;
+    float base;
+    if (!quantize_cube(work.step, elements, integers, base)) {
+        return false;
+    }
+    if (scheme == 0) {
+#pragma unroll 1
+        for (uint32_t order = 0; order < ORDERS; ++order) {
+            CubeRows residuals = integers;
+            difference_cube(residuals, predictor_of(order));
+            put(order, cube_cost(residuals));
+        }
+        return true;
+    }
+    store_elements(elements, memory.values);
+    bool is_ordinary;
+    const uint32_t cost = interpolate_cube(work.step, base, lines + (scheme - 1) * TABLE_WORDS, (scheme - 1 & 1) != 0,
+                                           memory.values, memory.codes[1], is_ordinary);
+    if (is_ordinary) {
+        put(0, cost);
+    }
+    __syncwarp();
+    return is_ordinary;
+}
+#endif
+
 // Computes costs of the sampled tiles: tile threads `number` of a chunk take candidate `number % (1 + candidates)` of a
 // lot, where 0 stands for all predictors. The last block of a chunk chooses. `codes` has the code of each candidate in
-// four bits. The grid is (blocks of a chunk, chunks). `costs` has ROWS rows of MOST_SAMPLED for each chunk, and `done`
-// counts blocks and is 0 before.
+// four bits. The grid is (blocks of a chunk, chunks). Clears the number of listed tiles, if there is a list. `costs`
+// has ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks and is 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     choose(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
            const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
-           const __grid_constant__ Plans plans, uint32_t candidates, uint32_t codes, uint32_t *costs, uint32_t *done,
-           ChunkChoice *choices) {
+           const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *lines, uint32_t candidates,
+           uint32_t codes, uint32_t *costs, uint32_t *done, ChunkChoice *choices, uint32_t *listed) {
     extern __shared__ __align__(16) uint8_t dynamic[];
+    if (listed != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+        listed[0] = 0;
+    }
     __shared__ Decision decision;
     __shared__ bool is_last;
     TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
@@ -155,30 +219,21 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     candidates = is_lattice(step) ? 0 : candidates;
     const uint32_t unit = blockIdx.x * TILES_OF_BLOCK + tile_of_block(), lot = unit / (1 + candidates),
                    candidate = unit - lot * (1 + candidates), number = sample.tile(lot);
+    auto put = [&](uint32_t row, uint32_t cost) {
+        if (tile_thread() == 0) {
+            costs[(row + (candidate > 0 ? strips::PREDICTORS + candidate - 1 : 0)) * MOST_SAMPLED + lot] = cost;
+        }
+    };
     if (number < sample.tiles) {
         TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
-        work.quantize();
-        if (candidate == 0) {
-            const uint32_t verbatim = verbatim_cost(work.quantized.verbatim);
-            for (uint32_t order = 0; order < ORDERS; ++order) {
-                const uint32_t cost = lorenzo_cost(work.tile, memory.v, predictor_of(order), memory.sums) + verbatim;
-                if (tile_thread() == 0) {
-                    costs[order * MOST_SAMPLED + lot] = cost;
-                }
-            }
-        }
-#if !LOGARITHM
-        if (candidate > 0 && interpolates) {
-            uint32_t cost = ~0u, verbatim;
-            if ((work.quantized.meta & META_EMPTY) == 0) {
-                const uint32_t scheme = codes >> 4 * (candidate - 1) & 15;
-                cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, scheme), verbatim);
-            }
-            if (tile_thread() == 0) {
-                costs[(strips::PREDICTORS + candidate - 1) * MOST_SAMPLED + lot] = cost;
-            }
-        }
+        const uint32_t scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
+        bool is_done = false;
+#if CUBES
+        is_done = geometry.is_unclipped(work.tile) && cost_of_cube(work, scheme, lines, vectors != 0, put);
 #endif
+        if (!is_done) {
+            cost_of_tile(work, scheme, plans, geometry, put);
+        }
     }
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -7,6 +7,7 @@
 // WARPS          warps of a block
 // MEMORY_BYTES   bytes of shared memory of a warp
 #include "geometry.cuh"
+#include "device/sync.cuh"
 #include "container/parsed.cuh"
 #include "decode/values.cuh"
 #include "predict/integrate.cuh"
@@ -256,6 +257,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
                const __grid_constant__ Values values, const __grid_constant__ Plans plans,
                const __grid_constant__ Request request, Bits *output) {
     extern __shared__ __align__(16) uint8_t shared[];
+    launch_dependents_and_wait();
     TileMemory &memory = reinterpret_cast<TileMemory *>(shared)[warp_id()];
     const Work work{input, geometry, parsed, values, plans, request, output};
     // All tiles of the batch, or those that another kernel has left over.

@@ -1,26 +1,13 @@
 // Decodes whole ordinary tiles of 8x8x8 (decode/units.cuh).
 //
-// ROW, PLANE     elements of shared memory from row to row, and from plane to plane
-// STORED         digit `i`, from the lowest, is where plane or row `i` is stored: in this order the lanes of most
-//                passes have banks of their own
-// LINES_AT       word of the first line in the table of a scheme
+// See also predict/cube_lines.cuh.
 #include "decode/units.cuh"
+#include "predict/cube_lines.cuh"
 #include "predict/cube_sums.cuh"
-#include "predict/lines.cuh"
 
-constexpr uint32_t SIDE = 8;
 // Elements of a tile in shared memory, and some more, so that two tiles are in different banks.
 constexpr uint32_t TILE_VALUES = SIDE * PLANE + 4;
 static_assert(VALUES == 2 * TILE_VALUES, "two tiles are reconstructed side by side");
-
-__host__ __device__ constexpr uint32_t stored(uint32_t number) { return uint32_t(STORED) >> 4 * number & 15; }
-
-// Where the positions of a line along axis AXIS (0 z, 1 y, 2 x) are, from its first one.
-template <uint32_t AXIS> struct Along {
-    __host__ __device__ static constexpr uint32_t of(uint32_t position) {
-        return AXIS == 2 ? position : stored(position) * (AXIS == 1 ? ROW : PLANE);
-    }
-};
 
 #if !LOGARITHM
 // Sums the integers of anchors: a lattice of two positions along x and y, and of two or eight along z.
@@ -57,30 +44,6 @@ struct Pass {
                 correct);
         }
     }
-
-    // Reconstructs the lines of a kind: three times the axis plus the level.
-    template <bool IS_CUBIC> __device__ inline void run(uint32_t kind) const {
-        switch (kind) {
-        case 0:
-            return run<0, 0, IS_CUBIC>();
-        case 1:
-            return run<0, 1, IS_CUBIC>();
-        case 2:
-            return run<0, 2, IS_CUBIC>();
-        case 3:
-            return run<1, 0, IS_CUBIC>();
-        case 4:
-            return run<1, 1, IS_CUBIC>();
-        case 5:
-            return run<1, 2, IS_CUBIC>();
-        case 6:
-            return run<2, 0, IS_CUBIC>();
-        case 7:
-            return run<2, 1, IS_CUBIC>();
-        default:
-            return run<2, 2, IS_CUBIC>();
-        }
-    }
 };
 
 // Reconstructs the anchors of a tile, whose lines are the first ones. Called by the whole warp.
@@ -105,12 +68,12 @@ __device__ inline void interpolate(const Target &first, const Target &second, ui
     }
     __syncwarp();
     for (uint32_t number = 0; number < passes; ++number) {
-        const uint32_t own = table[1 + number], kind = own & 0xFF, first_line = own >> 8 & 0xFFF, count = own >> 20;
-        const Pass pass{lines + first_line, count, tiles, first.codes, second.codes, memory, values};
+        const CubePass own(table, number);
+        const Pass pass{lines + own.first, own.count, tiles, first.codes, second.codes, memory, values};
         if (is_cubic) {
-            pass.run<true>(kind);
+            run_pass<true>(pass, own.kind);
         } else {
-            pass.run<false>(kind);
+            run_pass<false>(pass, own.kind);
         }
         __syncwarp();
     }

@@ -15,6 +15,7 @@
 // TABLE_WORDS    words of the table of a scheme
 #pragma once
 #include "geometry.cuh"
+#include "device/sync.cuh"
 #include "container/parsed.cuh"
 #include "decode/values.cuh"
 #include "strips/unit.cuh"
@@ -218,10 +219,22 @@ struct Launch {
 template <typename Reconstruct>
 __device__ inline void decode_share(const Launch &launch, BlockMemory &memory, Reconstruct reconstruct) {
     const auto &[input, geometry, parsed, values, schemes, request, output] = launch;
-    // Blocks have about the same number of consecutive units.
+    // Earlier kernels may still run, and later ones may be launched.
+    launch_dependents_and_wait();
     const uint32_t units = ceil_div(parsed.tiles, UNIT);
-    const uint64_t all = uint64_t(parsed.chunk_count) * units;
-    const uint64_t begin = all * blockIdx.x / gridDim.x, end = all * (blockIdx.x + 1) / gridDim.x;
+    uint64_t begin, end;
+    if (request.parts != 0) {
+        // Blocks have equal parts of a chunk.
+        const uint32_t part = blockIdx.x % request.parts;
+        const uint64_t first_unit = uint64_t(blockIdx.x / request.parts) * units;
+        begin = first_unit + uint64_t(units) * part / request.parts;
+        end = first_unit + uint64_t(units) * (part + 1) / request.parts;
+    } else {
+        // Blocks have about the same number of consecutive units of all chunks.
+        const uint64_t all = uint64_t(parsed.chunk_count) * units;
+        begin = all * blockIdx.x / gridDim.x;
+        end = all * (blockIdx.x + 1) / gridDim.x;
+    }
     const Place to{geometry, values, request.vectors != 0};
     for (uint32_t number = uint32_t(begin / units); uint64_t(number) * units < end; ++number) {
         const uint64_t before = uint64_t(number) * units;

@@ -1,20 +1,104 @@
 // Counts the symbols of a sample of each chunk's tiles, coded as the chunk chose.
 //
 // WARPS  warps of a block
+// CUBES  whether whole tiles are those of predict/cubes.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
+#if CUBES
+#include "predict/cubes.cuh"
+#endif
 #include "strips/sample.cuh"
 #include "strips/tile_strips.cuh"
 
+// What a block counts.
+struct Counting {
+    const Step &step;
+    const ChunkChoice &choice;
+    const Geometry &geometry;
+    const Plans &plans;
+    uint32_t *histogram;
+    uint32_t *live_tiles;
+
+    __device__ inline uint32_t class_of(uint32_t cost) const {
+        uint32_t number = 0;
+        for (uint32_t threshold : choice.thresholds) {
+            number += cost >> strips::COST_LOG2 >= threshold ? 1 : 0;
+        }
+        return number;
+    }
+
+    // Counts the symbols of a value that is not 0, and of the zeros in front of it.
+    __device__ inline void count(uint32_t *own, uint32_t zeros, int32_t value, bool is_dense) const {
+        for_symbols(
+            zeros, value, is_dense, [](uint32_t) { return true; },
+            [&](uint32_t symbol, uint32_t, uint32_t) { atomicAdd(&own[symbol], 1u); });
+    }
+
+    // Counts the symbols of any tile. All threads of the tile call this.
+    __device__ inline void count_tile(TileWork &work) const {
+        TileMemory &memory = work.memory;
+        work.quantize();
+        const CodedTile coded = predict_tile(work, choice, plans, geometry);
+        write_codes(work, coded);
+        const uint32_t elements = work.tile.elements();
+        const TileStrips strips_of_tile(elements, work.quantized.meta, coded.is_constant);
+        const bool is_dense = coded.is_dense(elements);
+        uint32_t *of_codes = histogram + class_of(coded.cost) * SYMBOLS,
+                 *of_bitmaps = histogram + strips::BITMAP_CODEBOOK * SYMBOLS;
+        code_bitmaps(work.tile, strips_of_tile, memory.bitmaps, memory.strips);
+        tile_sync();
+        for (uint32_t strip = tile_warp(); strip < strips_of_tile.count(); strip += TILE_WARPS) {
+            const bool is_bitmap = strip < strips_of_tile.of_bitmaps();
+            StripValues(strips_of_tile, memory.strips, memory.codes(), strip)
+                .for_each([&](uint32_t zeros, int32_t value) {
+                    if (value != 0) {
+                        count(is_bitmap ? of_bitmaps : of_codes, zeros, value, is_dense && !is_bitmap);
+                    }
+                });
+        }
+        if (tile_thread() == 0 && !coded.is_constant) {
+            atomicAdd(live_tiles, 1u);
+        }
+        tile_sync();
+    }
+
+#if CUBES
+    // Counts the symbols of a whole tile. Returns whether it is ordinary. Called by the whole warp.
+    __device__ inline bool count_cube(const TileWork &work, const uint32_t *lines, bool vectors) const {
+        CubeMemory &memory = reinterpret_cast<CubeMemory &>(work.memory);
+        CubeElements elements;
+        elements.load(work.source, vectors);
+        CodedCube coded;
+        if (!predict_cube(step, choice, lines + (choice.scheme - 1) * TABLE_WORDS, elements, memory, coded)) {
+            return false;
+        }
+        if (!coded.is_constant) {
+            uint32_t *own = histogram + class_of(coded.cost) * SYMBOLS;
+            LaneValues(coded.codes, memory).for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
+                count(own, zeros, value, coded.is_dense());
+            });
+            if (lane_id() == 0) {
+                atomicAdd(live_tiles, 1u);
+            }
+        }
+        __syncwarp();
+        return true;
+    }
+#endif
+};
+
 // Counts by codebook: those of classes, then that of bitmaps. The grid is (blocks of a chunk, chunks). `counts` has the
-// counts of each chunk and `live` its number of tiles in the sample that are not constant; both are 0 before.
+// counts of each chunk and `live` its number of tiles in the sample that are not constant; both are 0 before. `lines`
+// has the tables of lines of all schemes; `vectors`: see `encode_cubes`.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     count_symbols(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                   const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
-                  const __grid_constant__ Plans plans, const ChunkChoice *choices, uint32_t *counts, uint32_t *live) {
+                  const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *lines,
+                  const ChunkChoice *choices, uint32_t *counts, uint32_t *live) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ uint32_t histogram[strips::CODEBOOKS * SYMBOLS];
     __shared__ uint32_t live_tiles;
+    __shared__ ChunkChoice choice;
     TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
     const Sample sample = Sample::counted(batch.chunk_first(chunk + 1) - first);
@@ -26,45 +110,23 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     if (threadIdx.x == 0) {
         live_tiles = 0;
+        choice = choices[chunk];
     }
     __syncthreads();
-    const Step &step = *quantizer;
-    const ChunkChoice choice = choices[chunk];
+    const Counting counting{*quantizer, choice, geometry, plans, histogram, &live_tiles};
     for (uint32_t lot = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); lot < sample.lots();
          lot += gridDim.x * TILES_OF_BLOCK) {
         const uint32_t number = sample.tile(lot);
         if (number >= sample.tiles) {
             break; // It is the last lot.
         }
-        TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
-        work.quantize();
-        const CodedTile coded = predict_tile(work, choice, plans, geometry);
-        write_codes(work, coded);
-        const uint32_t elements = work.tile.elements();
-        const TileStrips strips_of_tile(elements, work.quantized.meta, coded.is_constant);
-        uint32_t class_number = 0;
-        for (uint32_t threshold : choice.thresholds) {
-            class_number += coded.cost >> strips::COST_LOG2 >= threshold ? 1 : 0;
+        TileWork work(*quantizer, slab, first_element, geometry, batch.first_tile + first + number, memory);
+#if CUBES
+        if (geometry.is_unclipped(work.tile) && counting.count_cube(work, lines, vectors != 0)) {
+            continue;
         }
-        const bool is_dense = coded.is_dense(elements);
-        code_bitmaps(work.tile, strips_of_tile, memory.bitmaps, memory.strips);
-        tile_sync();
-        for (uint32_t strip = tile_warp(); strip < strips_of_tile.count(); strip += TILE_WARPS) {
-            const bool is_bitmap = strip < strips_of_tile.of_bitmaps();
-            uint32_t *own = histogram + (is_bitmap ? uint32_t(strips::BITMAP_CODEBOOK) : class_number) * SYMBOLS;
-            StripValues(strips_of_tile, memory.strips, memory.codes(), strip)
-                .for_each([&](uint32_t zeros, int32_t value) {
-                    if (value != 0) {
-                        for_symbols(
-                            zeros, value, is_dense && !is_bitmap, [](uint32_t) { return true; },
-                            [&](uint32_t symbol, uint32_t, uint32_t) { atomicAdd(&own[symbol], 1u); });
-                    }
-                });
-        }
-        if (tile_thread() == 0 && !coded.is_constant) {
-            atomicAdd(&live_tiles, 1u);
-        }
-        tile_sync();
+#endif
+        counting.count_tile(work);
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < strips::CODEBOOKS * SYMBOLS; i += WARPS * WARP) {

@@ -44,21 +44,22 @@ __device__ inline uint32_t take_words(uint32_t *taken, uint32_t words, TileMemor
     return memory.first_word;
 }
 
-// Encodes the tiles of a batch. `outputs.words` has `outputs.chunk_words` words for each chunk; if they do not suffice,
-// facts and strips are complete, but not all bits are written: such chunks take less space as they are. Squared errors
-// are those of tiles that have some.
-extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    encode_any(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
-               const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
-               const __grid_constant__ Plans plans, ChunkChoice *choices, const uint32_t *codewords,
-               const __grid_constant__ TileOutputs outputs) {
-    extern __shared__ __align__(16) uint8_t dynamic[];
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
-    const uint32_t number = blockIdx.x * TILES_OF_BLOCK + tile_of_block();
-    if (number >= batch.tiles) {
-        return;
-    }
-    const Step &step = *quantizer;
+// What the launch encodes.
+struct Batch {
+    const Element *slab;
+    uint64_t first_element;
+    const Geometry &geometry;
+    const ChunkBatch &batch;
+    const Step &step;
+    const Plans &plans;
+    ChunkChoice *choices;
+    const uint32_t *codewords;
+    const TileOutputs &outputs;
+};
+
+// Encodes tile `number` of the batch. All threads of the tile call this.
+__device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory &memory) {
+    const auto &[slab, first_element, geometry, batch, step, plans, choices, codewords, outputs] = all;
     const uint32_t chunk = number / batch.chunk_tiles;
     const ChunkChoice choice = choices[chunk];
     TileWork work(step, slab, first_element, geometry, batch.first_tile + number, memory);
@@ -110,5 +111,23 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     const uint32_t *verbatim = coded.is_interpolated() ? memory.missed() : memory.bitmaps.verbatim;
     for (uint32_t word = tile_thread(); word < verbatim_words; word += TILE_THREADS) {
         words[bit_words + word] = verbatim[word];
+    }
+}
+
+// Encodes the tiles of a batch, or those that are listed behind their number, if there is a list. `outputs.words` has
+// `outputs.chunk_words` words for each chunk; if they do not suffice, facts and strips are complete, but not all bits
+// are written: such chunks take less space as they are.
+extern "C" __global__ void __launch_bounds__(WARPS *WARP)
+    encode_any(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
+               const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
+               const __grid_constant__ Plans plans, ChunkChoice *choices, const uint32_t *codewords,
+               const __grid_constant__ TileOutputs outputs, const uint32_t *listed) {
+    extern __shared__ __align__(16) uint8_t dynamic[];
+    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
+    const Batch all{slab, first_element, geometry, batch, *quantizer, plans, choices, codewords, outputs};
+    const uint32_t count = listed != nullptr ? listed[0] : batch.tiles;
+    for (uint32_t i = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); i < count; i += gridDim.x * TILES_OF_BLOCK) {
+        encode_tile(all, listed != nullptr ? listed[1 + i] : i, memory);
+        tile_sync();
     }
 }

@@ -240,8 +240,8 @@ device_struct! {
         pub(super) problems: CUdeviceptr as "uint32_t *",
         /// Entry `c * tiles + i` is that of tile `i` of chunk `c`.
         pub(super) places: CUdeviceptr as "TilePlace *",
-        /// The first bit of each strip among the codewords of its chunk, and the end of the last one. Those of chunk `c`
-        /// start at entry `c * starts_stride`.
+        /// The first bit of each strip among the codewords of its chunk, and the end of the last one. Those of chunk
+        /// `c` start at entry `c * starts_stride`.
         pub(super) starts: CUdeviceptr as "uint32_t *",
         /// Decoding tables of all codebooks, `CODEBOOKS` for each chunk.
         pub(super) tables: CUdeviceptr as "uint32_t *",

@@ -8,7 +8,7 @@ use syncline_core::strips::STRIP_LEN;
 
 /// Codes from strip to strip in shared memory: strips of 8 and of 32 are in banks of their own.
 pub const STRIP_ROOM: usize = 136;
-/// Passes that a table has room for: along each of two axes at six distances, or of three at four, or along one at eleven.
+/// Passes that a table has room for: along one axis at eleven distances, along two at six, or along three at four.
 const MOST_PASSES: usize = 12;
 /// Words of a pass (`Pass` of the kernel).
 const PASS_WORDS: usize = 8;
@@ -46,8 +46,8 @@ fn class_words(element_bytes: usize) -> usize {
     element_bytes + 4
 }
 
-/// Returns the tables of all schemes, by their codes from 1 on; those of codes that no scheme has are empty. `None` if a
-/// plan has a form that the tables have not.
+/// Returns the tables of all schemes, by their codes from 1 on; those of codes that no scheme has are empty. `None` if
+/// a plan has a form that the tables have not.
 pub fn tables<T: Real>(geometry: &Geometry) -> Option<Vec<u32>> {
     let layout = Layout::new(geometry.unclipped_len() as usize, size_of::<T>());
     let mut all = Vec::new();

@@ -8,12 +8,13 @@ use syncline_core::geometry::Geometry;
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN};
 
 use super::structs::{Request, Values};
-use super::{Format, lines, points};
+use super::{Format, points};
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{DriverContext, Result};
 use crate::geometry::DeviceGeometry;
+use crate::predict::lines;
 
 declare_kernels! {
     /// The kernel of `kernels/decode/cubes.cu`.
@@ -68,8 +69,8 @@ struct UnitFormat {
 }
 
 impl UnitFormat {
-    /// Returns the format for a device with this much shared memory per block in bytes; `None` if it does not suffice for
-    /// several warps.
+    /// Returns the format for a device with this much shared memory per block in bytes; `None` if it does not suffice
+    /// for several warps.
     fn new(format: Format, axes: u32, shared_memory: u32) -> Option<Self> {
         let own = |warps| Self { format, axes, warps };
         let room = shared_memory.checked_sub(own(0).memory_bytes())?;
@@ -204,26 +205,33 @@ impl UnitDecoder {
         Ok(Some(Self { kernels, format, schemes: stream.clone_htod(&tables).allocating(bytes)? }))
     }
 
-    /// Decodes the ordinary tiles of a batch with a block for each multiprocessor, and lists the others.
+    /// Decodes the ordinary tiles of a batch with about a block for each multiprocessor, and lists the others.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
     pub fn launch(
         &self,
         stream: &Arc<CudaStream>,
-        multiprocessors: u32,
+        (multiprocessors, chunks): (u32, u32),
         input: &CudaView<'_, u8>,
-        (geometry, parsed, values, request): (DeviceGeometry, ParsedArgument, Values, Request),
+        (geometry, parsed, values, mut request): (DeviceGeometry, ParsedArgument, Values, Request),
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         let Self { kernels, format, schemes } = self;
-        let grid = Grid::new(multiprocessors, 32 * format.warps).shared_memory(format.memory_bytes());
-        // SAFETY: as for `TileDecoder::decode`. Tiles that are listed are those of the batch, each at most once, for which
-        // `parsed` has room. There is a table for each scheme that parsing accepts.
+        // A block that has tiles of two chunks waits in between. So each has some of one, if that leaves few
+        // multiprocessors idle.
+        let parts = multiprocessors / chunks.max(1);
+        let is_even = chunks * parts * 16 >= multiprocessors * 15;
+        request.parts = if is_even { parts } else { 0 };
+        let blocks = if is_even { chunks * parts } else { multiprocessors };
+        let grid = Grid::new(blocks, 32 * format.warps).shared_memory(format.memory_bytes()).early(true);
+        // SAFETY: as for `TileDecoder::decode`. Tiles that are listed are those of the batch, each at most once, for
+        // which `parsed` has room. There is a table for each scheme that parsing accepts.
         unsafe {
             match kernels {
                 Kernels::Cubes(cubes) => {
-                    launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, request, output)
+                    launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, request,
+                        output)
                 }
                 Kernels::LargeCubes(cubes) => {
                     launch!(cubes.decode_large_cubes on stream, grid; input, geometry, parsed, values, schemes, request,

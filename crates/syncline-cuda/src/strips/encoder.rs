@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::geometry::{Geometry, MAX_CHUNK_ELEMENTS, TileSize};
 use syncline_core::huffman::lengths::FLOORS;
@@ -14,13 +14,14 @@ use syncline_core::predict::orders::PREDICTORS;
 use syncline_core::strips::SYMBOLS;
 
 use super::Encoded;
+use super::cubes::CubeEncoder;
 use super::structs::{CODEBOOK_BYTES, CODEBOOKS, ChunkChoice, CodebookSize, TABLES, TileOutputs};
 use crate::device::{Arena, Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
-use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
+use crate::predict::{InterpolationPlans, lines};
 use crate::quantize::STEP_WORDS;
 
 declare_kernels! {
@@ -29,8 +30,8 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn choose(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, candidates: u32, codes: u32, costs: Out<u32>,
-            done: Out<u32>, choices: Out<ChunkChoice>,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, lines: Option<In<u32>>, candidates: u32,
+            codes: u32, costs: Out<u32>, done: Out<u32>, choices: Out<ChunkChoice>, listed: Option<Out<u32>>,
         );
     }
 }
@@ -41,7 +42,8 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn count_symbols(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, lines: Option<In<u32>>,
+            choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
         );
     }
 }
@@ -67,7 +69,7 @@ declare_kernels! {
         fn encode_any(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
             step: In<u64> as "const Step *", plans: Plans, choices: Out<ChunkChoice>, codewords: In<u32>,
-            outputs: TileOutputs,
+            outputs: TileOutputs, listed: Option<In<u32>>,
         );
     }
 }
@@ -76,6 +78,8 @@ declare_kernels! {
 const MOST_CANDIDATES: usize = 6;
 /// Most tiles of the sample that chooses, as in `choose.cu`.
 const MOST_SAMPLED: usize = 2 * FEWEST_CHOOSING;
+/// Blocks of a multiprocessor that encode the tiles that another kernel leaves over.
+const LISTED_BLOCKS: u32 = 8;
 /// Tiles that a warp counts one after another, at most, so that few histograms are added up.
 const TILES_OF_COUNTING: u32 = 2;
 
@@ -158,6 +162,11 @@ impl Variant {
         32 * self.warps_of_tile() * self.tiles_of_block()
     }
 
+    /// Whether whole tiles are those of `kernels/predict/cubes.cuh`.
+    fn has_cubes(self) -> bool {
+        self.axes == 3 && !self.large && self.element_bytes == 4 && !self.logarithm
+    }
+
     /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
     fn tile_bytes(self) -> u32 {
         let elements = self.elements();
@@ -185,14 +194,19 @@ impl Variant {
             ("TILE_WARPS", self.warps_of_tile()),
             ("WARPS", self.warps_of_tile() * self.tiles_of_block()),
             ("MEMORY_BYTES", self.memory()),
+            ("CUBES", self.has_cubes().into()),
         ];
-        own.map(|(name, value)| (name, value.into())).into_iter().chain(sample_constants()).collect()
+        let own = own.map(|(name, value)| (name, value.into())).into_iter().chain(sample_constants());
+        match self.has_cubes() {
+            true => own.chain(lines::constants()).collect(),
+            false => own.collect(),
+        }
     }
 }
 
 /// Every specialization of the kernels of this module, for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let mut all = vec![CodebookKernels::specialization()];
+    let mut all = vec![CodebookKernels::specialization(), CubeEncoder::specialization()];
     for element_bytes in [4, 8] {
         for (logarithm, measured) in [(false, false), (false, true), (true, false)] {
             for (axes, large) in [(1, false), (2, false), (3, false), (1, true), (2, true), (3, true)] {
@@ -209,6 +223,12 @@ pub(super) fn specializations() -> Vec<Specialization> {
     all
 }
 
+/// Copies the tables of lines to the device.
+fn copy_lines(stream: &Arc<CudaStream>) -> Result<CudaSlice<u32>> {
+    let tables = lines::tables().ok_or_else(|| CudaError::invalid("lines of tiles are not as the kernels need"))?;
+    stream.clone_htod(&tables).doing("copying the lines of tiles")
+}
+
 /// Encodes the tiles of chunks of arrays of one tiling.
 #[derive(Debug)]
 pub struct TileEncoder {
@@ -221,6 +241,11 @@ pub struct TileEncoder {
     count: CountKernels,
     codebooks: CodebookKernels,
     encode: EncodeKernels,
+    /// The tables of lines of all schemes, if whole tiles are cubes.
+    lines: Option<CudaSlice<u32>>,
+    /// For whole ordinary cubes, unless squared errors are summed.
+    cubes: Option<CubeEncoder>,
+    multiprocessors: u32,
 }
 
 impl TileEncoder {
@@ -245,6 +270,15 @@ impl TileEncoder {
             count: CountKernels::load(device, unmeasured)?,
             codebooks: CodebookKernels::load(device)?,
             encode: EncodeKernels::load(device, variant)?,
+            lines: match variant.has_cubes() {
+                true => Some(copy_lines(stream)?),
+                false => None,
+            },
+            cubes: match variant.has_cubes() && !variant.measured {
+                true => Some(CubeEncoder::new(device)?),
+                false => None,
+            },
+            multiprocessors: device.info().multiprocessors,
         };
         let memory = variant.memory();
         for kernel in [&new.choose.choose, &new.count.count_symbols, &new.encode.encode_any] {
@@ -287,7 +321,12 @@ impl TileEncoder {
         let (mut counts, mut live) = (cleared.take(counts_len)?, cleared.take(chunks)?);
         let mut done = [cleared.take(chunks)?, cleared.take(chunks)?];
         let mut costs = frame.slice(chunks * (PREDICTORS + MOST_CANDIDATES) * MOST_SAMPLED)?;
-        work.choose(&mut costs, &mut done[0], &mut encoded.choices)?;
+        // The number of tiles that another kernel leaves over, then those tiles.
+        let mut listed = match self.cubes {
+            Some(_) => Some(frame.slice(1 + batch.tiles() as usize)?),
+            None => None,
+        };
+        work.choose(&mut costs, &mut done[0], &mut encoded.choices, listed.as_mut())?;
         work.count(&encoded.choices.as_view(), &mut counts, &mut live)?;
         let mut codewords = frame.slice(chunks * TABLES * SYMBOLS)?;
         let mut sizes = frame.slice(chunks * TABLES)?;
@@ -298,22 +337,42 @@ impl TileEncoder {
             launch!(self.codebooks.make_codebooks on &stream, grid; *batch, &counts, &live, &mut done[1], &mut sizes,
                 &mut serialized, &mut encoded.choices, &mut codewords, &mut encoded.codebooks)
         }?;
-        work.encode(&codewords.as_view(), &mut encoded)?;
+        work.encode(&codewords.as_view(), &mut encoded, listed.as_mut())?;
+        encoded.listed = listed;
         Ok(encoded)
     }
 }
 
 /// The arguments of the kernels for a batch that has tiles. The slab has all elements of its chunks.
-struct Work<'w> {
+pub(super) struct Work<'w> {
     encoder: &'w TileEncoder,
-    stream: &'w Arc<CudaStream>,
-    slab: &'w Slab<'w>,
-    batch: &'w ChunkBatch,
-    step: &'w CudaView<'w, u64>,
+    pub stream: &'w Arc<CudaStream>,
+    pub slab: &'w Slab<'w>,
+    pub batch: &'w ChunkBatch,
+    pub step: &'w CudaView<'w, u64>,
     plans: Plans,
 }
 
 impl Work<'_> {
+    /// Returns the tiling of the array.
+    pub fn geometry(&self) -> &DeviceGeometry {
+        &self.encoder.device_geometry
+    }
+
+    /// Returns whether quads of elements of tiles start on multiples of 16 bytes, as kernels take it.
+    pub fn vectors(&self) -> u32 {
+        let Self { encoder, stream, slab, .. } = self;
+        // Where element 0 of the array would be.
+        let bytes = u64::from(encoder.variant.element_bytes);
+        let origin = slab.bytes.device_ptr(stream).0.wrapping_sub(bytes * slab.first_element);
+        u32::from(origin.is_multiple_of(16) && encoder.device_geometry.row().is_multiple_of(4))
+    }
+
+    /// Returns the tables of lines, as kernels take them.
+    fn lines(&self) -> Option<&dyn DevicePtr<u32>> {
+        self.encoder.lines.as_ref().map(|lines| lines as &dyn DevicePtr<u32>)
+    }
+
     fn grid(&self, blocks: u32) -> Grid {
         Grid::new(blocks, self.encoder.variant.threads()).shared_memory(self.encoder.variant.memory())
     }
@@ -333,8 +392,10 @@ impl Work<'_> {
         costs: &mut CudaViewMut<'_, u32>,
         done: &mut CudaViewMut<'_, u32>,
         choices: &mut CudaViewMut<'_, ChunkChoice>,
+        listed: Option<&mut CudaViewMut<'_, u32>>,
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
+        let listed = listed.map(|listed| listed as &mut dyn DevicePtrMut<u32>);
         let candidates = encoder.candidates.len() as u32;
         let numbered = encoder.candidates.iter().enumerate();
         let codes = numbered.fold(0, |all, (number, scheme)| all | u32::from(scheme.code()) << (4 * number));
@@ -344,7 +405,7 @@ impl Work<'_> {
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
         unsafe {
             launch!(encoder.choose.choose on stream, grid; &slab.bytes, slab.first_element, encoder.device_geometry,
-                *batch, step, plans, candidates, codes, costs, done, choices)
+                *batch, step, plans, self.vectors(), self.lines(), candidates, codes, costs, done, choices, listed)
         }
     }
 
@@ -361,11 +422,16 @@ impl Work<'_> {
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {
             launch!(encoder.count.count_symbols on stream, grid; &slab.bytes, slab.first_element,
-                encoder.device_geometry, *batch, step, plans, choices, counts, live)
+                encoder.device_geometry, *batch, step, plans, self.vectors(), self.lines(), choices, counts, live)
         }
     }
 
-    fn encode(&self, codewords: &CudaView<'_, u32>, encoded: &mut Encoded<'_>) -> Result<()> {
+    fn encode(
+        &self,
+        codewords: &CudaView<'_, u32>,
+        encoded: &mut Encoded<'_>,
+        listed: Option<&mut CudaViewMut<'_, u32>>,
+    ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
         let (errors, counted) = match &mut encoded.errors {
             Some((errors, counted)) => (errors.device_ptr_mut(stream).0, counted.device_ptr_mut(stream).0),
@@ -380,11 +446,18 @@ impl Work<'_> {
             counted,
             chunk_words: encoded.chunk_words,
         };
-        let grid = self.grid(batch.tiles().div_ceil(encoder.variant.tiles_of_block()));
-        // SAFETY: as for `choose`; there are codewords for each chunk, and outputs for each tile.
+        let mut blocks = batch.tiles().div_ceil(encoder.variant.tiles_of_block());
+        let mut rest = None;
+        if let (Some(cubes), Some(lines), Some(listed)) = (&encoder.cubes, &encoder.lines, listed) {
+            cubes.encode(self, codewords, &encoded.choices.as_view(), outputs, (lines, &mut *listed))?;
+            blocks = blocks.min(encoder.multiprocessors * LISTED_BLOCKS);
+            rest = Some(&*listed as &dyn DevicePtr<u32>);
+        }
+        // SAFETY: as for `choose`; there are codewords for each chunk, and outputs for each tile. Tiles that are listed
+        // are those of the batch.
         unsafe {
-            launch!(encoder.encode.encode_any on stream, grid; &slab.bytes, slab.first_element,
-                encoder.device_geometry, *batch, step, plans, &mut encoded.choices, codewords, outputs)
+            launch!(encoder.encode.encode_any on stream, self.grid(blocks); &slab.bytes, slab.first_element,
+                encoder.device_geometry, *batch, step, plans, &mut encoded.choices, codewords, outputs, rest)
         }
     }
 }

@@ -7,15 +7,8 @@ use syncline_core::container::RECORD_HEADER_LEN;
 
 use super::*;
 
-/// Sections of a quantized record.
-#[derive(Debug, Clone, Copy)]
-pub enum Section {
-    Tiles = 0,
-    Bases = 1,
-    Verbatim = 2,
-    Codes = 3,
-}
-
+/// Number of the section of tiles of a quantized record.
+pub const TILES: usize = 0;
 /// Sections in the table of a payload.
 const SECTIONS: usize = 10;
 

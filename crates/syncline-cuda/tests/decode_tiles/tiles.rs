@@ -10,7 +10,7 @@ use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::predict::InterpolationPlans;
 
 use super::*;
-use crate::mutants::{Section, repair_checksums, sections};
+use crate::mutants::{TILES, repair_checksums, sections};
 
 /// Returns a field in which some chunks interpolate.
 fn waves(extents: &[u64], noise: f64) -> Vec<f64> {
@@ -47,7 +47,7 @@ fn predictors_and_schemes_of_any_tile_give_the_cpus_values() {
                 }
                 let mut bytes = good.clone();
                 for record in table_of(&good) {
-                    let tiles = sections(&bytes[record.clone()])[Section::Tiles as usize].clone();
+                    let tiles = sections(&bytes[record.clone()])[TILES].clone();
                     let head = record.start + tiles.start + 4;
                     bytes[head..head + 4].copy_from_slice(&[scheme, first, first + 1, first + 2]);
                 }

@@ -38,7 +38,10 @@ fn tiles_of_every_bound_are_the_cpus() {
     let extents: &[u64] = pick(&[60, 50, 70], unless_tiny(&[20, 30, 40], &[9, 20, 30]));
     let mut seen = Seen::default();
     for (number, element) in TYPES.into_iter().enumerate() {
-        let field = Field::smooth(element, extents, 0.02).with("zero", |i| (i % 5000 < 900).then_some(0.0));
+        // Half of each plane is 0.
+        let (height, width) = (extents[1], extents[2]);
+        let field =
+            Field::smooth(element, extents, 0.02).with("zero", |i| (i / width % height < height / 2).then_some(0.0));
         for bound in [Bound::Rel(1e-1), Bound::Rel(1e-4), Bound::Abs(1e-6), Bound::Psnr(60.0), Bound::PwRel(1e-3)] {
             for tile_size in *unless_tiny(&&TileSize::ALL[..], &&TileSize::ALL[number..=number]) {
                 let options = Options::new(bound).with_tiles(*tile_size);
@@ -174,4 +177,43 @@ fn chunks_whose_samples_mislead_are_the_cpus() {
         seen.add(&check(device, &field, &Options::new(Bound::Abs(1e-3)), 4096, 1));
     }
     assert!(seen.bitmaps > 0 && seen.raw < seen.chunks && seen.constant > 0, "{seen:?}");
+}
+
+#[test]
+fn ordinary_cubes_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let mut seen = Seen::default();
+    let mut schemes = std::collections::HashSet::new();
+    // Rows of whole vectors, and others.
+    for extents in [[24, 16, 40], [17, 25, 27]] {
+        let [_, height, width] = extents;
+        let at = |i: u64| [i / width / height, i / width % height, i % width].map(|place| place as f64);
+        let field = |name: &str, value: &dyn Fn([f64; 3], f64) -> f64| {
+            Field::new(name, ElementType::F32, &extents, |i| value(at(i), Random(i).unit() - 0.5))
+        };
+        let wave = |place: f64, length: f64| (place / length).sin();
+        let fields = [
+            field("waves", &|[z, y, x], r| wave(x, 9.0) * wave(y, 7.0) * wave(z, 8.0) + 0.002 * r),
+            field("noise", &|_, r| r),
+            field("planes", &|[z, y, x], r| wave(x, 9.0) * wave(y, 7.0) + 10.0 * (z * 0.7).fract() + 0.002 * r),
+            field("kinks", &|[z, y, x], r| (x - 12.0).abs() + (y - 9.0).abs() * 0.5 + z * 0.1 + 0.01 * r),
+            field("along x", &|[_, _, x], r| wave(x, 5.0) + if r > 0.49 { 0.1 } else { 0.0 }),
+            field("steps", &|[z, y, x], _| ((x / 11.0).floor() + (y / 13.0).floor() + (z / 10.0).floor()) * 3.0),
+            field("ramps", &|[z, y, x], _| x * x * 0.01 + y * y * 0.02 - z * z * 0.01),
+            field("few zeros", &|_, r| if r.abs() < 0.02 { 0.0 } else { 40.0 * r }),
+            field("far", &|[z, y, x], r| 500.0 + wave(x + y + z, 30.0) + 0.01 * r),
+            field("spikes", &|_, r| if r > 0.498 { 30.0 } else { 0.01 * r }),
+        ];
+        for (number, field) in fields.iter().enumerate() {
+            for bound in [Bound::Rel(1e-1), Bound::Rel(1e-3), Bound::Rel(1e-4)] {
+                let rewritable = number % 4 == 3 && bound == Bound::Rel(1e-3);
+                let options = Options { rewritable, fill: Fill::None, ..Options::new(bound) };
+                let own = check(device, field, &options, 23, 2);
+                schemes.extend(own.scheme_codes());
+                seen.add(&own);
+            }
+        }
+    }
+    assert!(seen.ordinary * 3 > seen.tiles && seen.interpolated > 0 && seen.lorenzo > 0, "{seen:?}");
+    assert!(seen.classes > 0 && seen.constant > 0 && schemes.len() >= 4, "{seen:?}, {schemes:?}");
 }

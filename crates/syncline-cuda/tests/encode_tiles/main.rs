@@ -29,9 +29,20 @@ struct Seen {
     empty: usize,
     bitmaps: usize,
     verbatim: usize,
+    /// Bit `code` is set if a chunk had this scheme.
+    scheme_bits: u16,
+    /// Tiles that a kernel of their own encoded.
+    ordinary: usize,
+    tiles: usize,
 }
 
 impl Seen {
+    /// Returns the schemes of the chunks.
+    fn scheme_codes(&self) -> impl Iterator<Item = u8> {
+        let bits = self.scheme_bits;
+        (1..=8).filter(move |code| bits >> code & 1 != 0)
+    }
+
     fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.raw += other.raw;
@@ -43,6 +54,9 @@ impl Seen {
         self.empty += other.empty;
         self.bitmaps += other.bitmaps;
         self.verbatim += other.verbatim;
+        self.scheme_bits |= other.scheme_bits;
+        self.ordinary += other.ordinary;
+        self.tiles += other.tiles;
     }
 }
 
@@ -57,6 +71,7 @@ struct Found {
     chunk_words: usize,
     slots: usize,
     summary: ErrorSummary,
+    ordinary: usize,
 }
 
 /// Encodes the tiles of chunks on the device.
@@ -95,6 +110,10 @@ fn encode(device: &Device, field: &Field, header: &Header, coder: &CoderOptions,
         chunk_words: encoded.chunk_words as usize,
         slots: DeviceGeometry::new(&geometry).strip_slots() as usize,
         summary,
+        ordinary: encoded
+            .listed
+            .as_ref()
+            .map_or(0, |listed| encoded.facts.len() - stream.clone_dtoh(&listed.slice(..1)).unwrap()[0] as usize),
     }
 }
 
@@ -125,6 +144,7 @@ impl Found {
         }
         seen.classes += usize::from(section.classes);
         seen.schemes += usize::from(section.scheme != 0);
+        seen.scheme_bits |= 1 << section.scheme;
         assert!(self.taken[index] as usize <= self.chunk_words, "{what}: room");
         let words = &self.words[index * self.chunk_words..][..self.chunk_words];
         let (mut strip, mut element) = (0, 0);
@@ -187,6 +207,8 @@ fn check_with(device: &Device, field: &Field, header: &Header, coder: &CoderOpti
             seen.add(&found.compare(index, first, header, &tiles, &record, &format!("{what}, chunk {chunk}")));
             first += tiles.len();
         }
+        seen.ordinary += found.ordinary;
+        seen.tiles += found.facts.len();
         summaries[0].squared_error += found.summary.squared_error;
         summaries[0].counted += found.summary.counted;
         start += batch_chunks;

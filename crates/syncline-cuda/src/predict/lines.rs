@@ -23,6 +23,13 @@ pub const LINES_AT: usize = 16;
 /// Words of the table of a scheme.
 pub const TABLE_WORDS: usize = LINES_AT + 256;
 
+/// Returns the constants for kernels that include `predict/cube_lines.cuh`.
+pub fn constants() -> Vec<(&'static str, u64)> {
+    let sizes = [("ROW", ROW), ("PLANE", PLANE), ("STRIP_ROOM", STRIP_ROOM), ("TABLE_WORDS", TABLE_WORDS)];
+    let sizes = sizes.into_iter().chain([("LINES_AT", LINES_AT)]).map(|(name, value)| (name, value as u64));
+    sizes.chain([("STORED", STORED)]).collect()
+}
+
 /// Returns the tables of all schemes, by their codes from 1 on. `None` if codes of a line do not follow each other, which
 /// the kernel relies on.
 pub fn tables() -> Option<Vec<u32>> {
