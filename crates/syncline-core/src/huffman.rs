@@ -19,14 +19,13 @@ pub mod histogram;
 pub(crate) mod index;
 pub mod lengths;
 mod plan;
-pub mod sample;
 pub mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use checksum::Checksum;
 pub use decode::StreamDecoder;
-pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, encode, encode_sampled};
+pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, encode};
 pub use plan::{Plan, plan, plan_zero_bit_groups, write_plan};
 pub use stream::Stream;
 

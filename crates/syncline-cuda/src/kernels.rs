@@ -70,7 +70,6 @@ const FILES: &[Source] = headers![
     "huffman/encode/encode.cuh",
     "huffman/encode/scratch.cuh",
     "huffman/encode/stream_sections.cuh",
-    "huffman/sample.cuh",
     "lossless/record_headers.cuh",
     "lossless/tile.cuh",
     "lzss/decode.cuh",

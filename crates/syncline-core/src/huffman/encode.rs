@@ -4,7 +4,6 @@ use super::codebook::Codebook;
 use super::codewords::{JOINED, Pieces, join, merge};
 use super::histogram::{self, HistogramScratch, NARROW, Survey};
 use super::lengths::{LengthScratch, code_lengths, code_lengths_of_list};
-use super::sample::Sample;
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, Symbol, index};
 use crate::bits::pack::pack_values;
@@ -92,51 +91,14 @@ pub fn encode<S: Symbol>(
     out: &mut Vec<u8>,
 ) -> EncodeSummary {
     let (group_len, zero_bit) = begin(symbols, options, scratch);
-    encode_surveyed(symbols, classes, (group_len, zero_bit), options, Sample::default(), scratch, out)
-}
-
-/// Encodes like [`encode`], but counts the symbols of a large stream in a sample of its groups if all symbols are below
-/// 1,024.
-///
-/// # Panics
-/// As [`encode`].
-pub fn encode_sampled<S: Symbol>(
-    symbols: &[S],
-    classes: &[u8],
-    options: &EncodeOptions,
-    scratch: &mut EncodeScratch,
-    out: &mut Vec<u8>,
-) -> EncodeSummary {
-    let (group_len, zero_bit) = begin(symbols, options, scratch);
-    let Survey { live, largest, .. } = &scratch.survey;
-    let may_be_partial = usize::from(*largest) < NARROW && live.contains(&true);
-    let sample = if may_be_partial { Sample::of(live.len()) } else { Sample::default() };
-    encode_surveyed(symbols, classes, (group_len, zero_bit), options, sample, scratch, out)
-}
-
-/// Encodes symbols that have been surveyed, counted in a sample of the groups.
-fn encode_surveyed<S: Symbol>(
-    symbols: &[S],
-    classes: &[u8],
-    (group_len, zero_bit): (usize, u16),
-    options: &EncodeOptions,
-    sample: Sample,
-    scratch: &mut EncodeScratch,
-    out: &mut Vec<u8>,
-) -> EncodeSummary {
     assert!(classes.is_empty() || classes.len() == symbols.len() / group_len, "one class for each group");
     assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
 
     let classes = if options.index == IndexKind::Symbol { classes } else { &[] };
-    let codebooks = choose_codebooks(symbols, group_len, classes, sample, scratch);
+    let codebooks = choose_codebooks(symbols, group_len, classes, scratch);
     let classes = if codebooks.len() > 1 { classes } else { &[] };
-    let bits = if sample.is_partial() {
-        write_unmeasured(symbols, group_len, classes, &codebooks, scratch)
-    } else {
-        let bits = count_bits(&codebooks, scratch);
-        write_codewords(symbols, group_len, classes, &codebooks, bits, scratch);
-        bits
-    };
+    let bits = count_bits(&codebooks, scratch);
+    write_codewords(symbols, group_len, classes, &codebooks, bits, scratch);
     finish(symbols, zero_bit, options, &codebooks, bits, scratch, out)
 }
 
@@ -236,14 +198,12 @@ pub(super) fn choose_codebooks<S: Symbol>(
     symbols: &[S],
     group_len: usize,
     classes: &[u8],
-    sample: Sample,
     scratch: &mut EncodeScratch,
 ) -> Vec<Codebook> {
     let EncodeScratch { survey, histogram, counts, total, lengths, listed, listed_bits, .. } = scratch;
     let class_count = if classes.is_empty() { 1 } else { MAX_CLASSES };
     *listed_bits = None;
-    if class_count == 1 && !sample.is_partial() && usize::from(survey.largest) >= NARROW && symbols.len() <= MOST_LISTED
-    {
+    if class_count == 1 && usize::from(survey.largest) >= NARROW && symbols.len() <= MOST_LISTED {
         listed.clear();
         let groups = symbols.chunks_exact(group_len).zip(&survey.live).filter(|(_, live)| **live);
         groups.for_each(|(group, _)| listed.extend(group.iter().map(|&symbol| Into::<u16>::into(symbol))));
@@ -252,8 +212,7 @@ pub(super) fn choose_codebooks<S: Symbol>(
         return vec![Codebook::new(of_symbols).expect("code lengths are complete")];
     }
     let counts = &mut counts[..class_count];
-    let is_counted = |g: usize| survey.live[g] && sample.has(g);
-    let class_of = |g: usize| is_counted(g).then(|| classes.get(g).copied().unwrap_or(0));
+    let class_of = |g: usize| survey.live[g].then(|| classes.get(g).copied().unwrap_or(0));
     histogram::count(symbols, group_len, class_of, survey.largest, histogram, counts);
     total.clear();
     if class_count > 1 {
@@ -262,17 +221,13 @@ pub(super) fn choose_codebooks<S: Symbol>(
             total.iter_mut().zip(count).for_each(|(sum, &n)| *sum += n);
         }
     }
-    if sample.is_partial() {
-        counts.iter_mut().chain([&mut *total]).for_each(|counts| sample.weigh(counts, survey.smallest, survey.largest));
-    }
     if class_count == 1 {
         return vec![build(&counts[0], lengths)];
     }
     let single = build(total, lengths);
     let several: Vec<_> = counts.iter().map(|count| build(count, lengths)).collect();
-    let several_bits: u64 =
-        several.iter().zip(counts.iter()).map(|(book, count)| coded_bits(book, count, sample)).sum();
-    if several_bits < coded_bits(&single, total, sample) { several } else { vec![single] }
+    let several_bits: u64 = several.iter().zip(counts.iter()).map(|(book, count)| coded_bits(book, count)).sum();
+    if several_bits < coded_bits(&single, total) { several } else { vec![single] }
 }
 
 fn build(frequencies: &[u32], scratch: &mut LengthScratch) -> Codebook {
@@ -281,28 +236,12 @@ fn build(frequencies: &[u32], scratch: &mut LengthScratch) -> Codebook {
     Codebook::new(lengths).expect("code lengths are complete")
 }
 
-/// Returns the bits of the codewords of symbols with these frequencies plus the bits of the codebook. Both are in units
-/// of the frequencies, which a sample may scale.
-fn coded_bits(codebook: &Codebook, frequencies: &[u32], sample: Sample) -> u64 {
+/// Returns the bits of the codewords of symbols with these frequencies plus the bits of the codebook.
+fn coded_bits(codebook: &Codebook, frequencies: &[u32]) -> u64 {
     let codewords: u64 = codebook.lengths().iter().zip(frequencies).map(|(&l, &f)| u64::from(l) * u64::from(f)).sum();
     let mut bytes = Vec::new();
     codebook.write(&mut bytes);
-    codewords + sample.bit() * 8 * bytes.len() as u64
-}
-
-/// Writes codewords like [`write_codewords`], without knowing their length in advance. Returns the number of bits.
-fn write_unmeasured<S: Symbol>(
-    symbols: &[S],
-    group_len: usize,
-    classes: &[u8],
-    codebooks: &[Codebook],
-    scratch: &mut EncodeScratch,
-) -> u32 {
-    let live = scratch.survey.live.iter().filter(|&&live| live).count();
-    let longest = codebooks.iter().map(Codebook::longest).max().unwrap_or(0);
-    let bits = write_at_most(symbols, group_len, classes, codebooks, (live * group_len) as u32 * longest, scratch);
-    scratch.codewords.truncate(BitWords::byte_len(bits) as usize);
-    bits
+    codewords + 8 * bytes.len() as u64
 }
 
 /// Writes all codewords and their padding to `scratch.codewords`, the start of each live group and the end to
@@ -315,19 +254,6 @@ pub(super) fn write_codewords<S: Symbol>(
     bits: u32,
     scratch: &mut EncodeScratch,
 ) {
-    let written = write_at_most(symbols, group_len, classes, codebooks, bits, scratch);
-    assert_eq!(written, bits, "codewords take what the histogram says");
-}
-
-/// Writes codewords like [`write_codewords`] to a buffer of at least `bits` bits. Returns the number of bits written.
-fn write_at_most<S: Symbol>(
-    symbols: &[S],
-    group_len: usize,
-    classes: &[u8],
-    codebooks: &[Codebook],
-    bits: u32,
-    scratch: &mut EncodeScratch,
-) -> u32 {
     let largest = scratch.survey.largest as usize;
     let longest = codebooks.iter().map(Codebook::longest).max().unwrap_or(0);
     let entries = if largest < NARROW { NARROW } else { 1 << 16 };
@@ -344,12 +270,13 @@ fn write_at_most<S: Symbol>(
     let groups = Groups { symbols, group_len, classes, live: &survey.live, alphabet: largest + 1, starts };
     let writer = BitWriter::new(&mut scratch.codewords);
     let tables = &scratch.tables[..table_len];
-    match (entries == NARROW, longest <= 16) {
+    let written = match (entries == NARROW, longest <= 16) {
         (true, true) => simd::run(JoinedWriter(Writer::<_, NARROW>::new(groups, tables, writer))),
         (true, false) => simd::run(PairWriter(Writer::<_, NARROW>::new(groups, tables, writer))),
         (false, true) => simd::run(JoinedWriter(Writer::<_, { 1 << 16 }>::new(groups, tables, writer))),
         (false, false) => simd::run(PairWriter(Writer::<_, { 1 << 16 }>::new(groups, tables, writer))),
-    }
+    };
+    assert_eq!(written, bits, "codewords take what the histogram says");
 }
 
 /// Returns the number of bits of all codewords.

@@ -29,15 +29,13 @@ pub struct Survey {
     pub live: Vec<bool>,
     /// The largest symbol (0 if there is none).
     pub largest: u16,
-    /// The smallest symbol that is not 0 (`u16::MAX` if there is none).
-    pub smallest: u16,
 }
 
 impl Survey {
     /// Surveys groups of `group_len` symbols.
     pub fn fill<S: Symbol>(&mut self, symbols: &[S], group_len: usize, zero_bit: S) {
         self.live.clear();
-        (self.smallest, self.largest) = simd::run(SurveyKernel { symbols, group_len, zero_bit, live: &mut self.live });
+        self.largest = simd::run(SurveyKernel { symbols, group_len, zero_bit, live: &mut self.live });
     }
 }
 
@@ -49,25 +47,22 @@ struct SurveyKernel<'a, S> {
 }
 
 impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
-    type Output = (u16, u16);
+    type Output = u16;
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> (u16, u16) {
+    fn run<I: InstructionSet>(self, _: I) -> u16 {
         let zero_bit: u16 = self.zero_bit.into();
         let mut largest = 0;
-        // Less one, so that 0 comes after all others.
-        let mut smallest = u16::MAX;
         self.live.extend(self.symbols.chunks_exact(self.group_len).map(|group| {
             let mut differences = 0u16;
             for &symbol in group {
                 let symbol: u16 = symbol.into();
                 differences |= symbol ^ zero_bit;
                 largest = largest.max(symbol);
-                smallest = smallest.min(symbol.wrapping_sub(1));
             }
             differences != 0
         }));
-        (smallest.saturating_add(1), largest)
+        largest
     }
 }
 
@@ -172,9 +167,8 @@ mod tests {
         let mut survey = Survey::default();
         survey.fill(&symbols, 64, 7);
         assert_eq!((survey.live.as_slice(), survey.largest), (&[false, true, false, true][..], 9));
-        assert_eq!(survey.smallest, 7);
         survey.fill(&[0u16; 64], 64, 0);
-        assert_eq!((survey.smallest, survey.largest), (u16::MAX, 0));
+        assert_eq!(survey.largest, 0);
         let mut scratch = HistogramScratch::default();
         assert_eq!(commonest(&symbols, &mut scratch), 7);
         assert_eq!(commonest::<u16>(&[], &mut scratch), 0);

@@ -4,7 +4,6 @@ use super::codebook::Codebook;
 use super::encode::{EncodeOptions, EncodeScratch, EncodeSummary};
 use super::encode::{begin, choose_codebooks, count_bits, finish, write_codewords};
 use super::histogram::Survey;
-use super::sample::Sample;
 use super::stream::Header;
 use super::{IndexKind, Symbol, index};
 use crate::bits::reader::BitWords;
@@ -89,7 +88,7 @@ fn plan_surveyed<S: Symbol>(
     options: &EncodeOptions,
     scratch: &mut EncodeScratch,
 ) -> Plan {
-    let codebook = choose_codebooks(symbols, group_len, &[], Sample::default(), scratch).remove(0);
+    let codebook = choose_codebooks(symbols, group_len, &[], scratch).remove(0);
     let bits = count_bits(std::slice::from_ref(&codebook), scratch);
     let EncodeScratch { survey, codewords: bytes, .. } = scratch;
     bytes.clear();

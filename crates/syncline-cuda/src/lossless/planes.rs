@@ -113,7 +113,7 @@ impl<S: Symbol> PlaneEncoder<S> {
             let number = self.buffers(frame, spans.len() as u32, most_groups)?;
             let BatchBuffers { batch, codebooks, encoded, plans, is_taken } = &mut self.batch_buffers[number];
             *is_taken = true;
-            batch.list(&stream, &spans, &[])?;
+            batch.list(&stream, &spans)?;
             self.builder.launch(frame, input, None, batch, codebooks)?;
             let input = EncodeInput { symbols: input, classes: None, batch, codebooks };
             let layout = self.encoder.lay_out(frame, &input, encoded)?;

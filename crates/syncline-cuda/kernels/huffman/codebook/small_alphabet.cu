@@ -4,10 +4,10 @@
 // - Symbols are sorted by (count, symbol): into buckets of similar counts, sixteen per octave, and within a bucket by
 //   counting smaller keys.
 // - One warp or four build a tree, in the melding rounds that huffman/codebook/tree.cuh explains. The warps of a block
-//   build the floor trees of the length limit in parallel. If blocks are few (ALL_TREES) and the counts are not
-//   sampled, all trees are built before it is known whether they are needed. If multiprocessors would be idle
-//   (CODEBOOK_BLOCKS), or for the codebook that is the most likely to need floor trees (LAST_CLASS_BLOCKS), several
-//   blocks sort the same counts and share the trees.
+//   build the floor trees of the length limit in parallel. If blocks are few (ALL_TREES), all trees are built before
+//   it is known whether they are needed. If multiprocessors would be idle (CODEBOOK_BLOCKS), or for the codebook that
+//   is the most likely to need floor trees (LAST_CLASS_BLOCKS), several blocks sort the same counts and share the
+//   trees.
 // - A warp with one length per lane finds the limit, the bits of a code and its first codewords.
 // - Codewords ascend by symbol within a length: ranks are computed by ballots and added up over warps.
 //
@@ -18,36 +18,11 @@
 // LAST_CLASS_BLOCKS  the same for the codebook of a stream's last class; not fewer
 // RESIDENT_BLOCKS    resident blocks per multiprocessor, for the allocation of registers
 //
-// COOPERATIVE_BLOCKS is 1, and SYMBOLS is at most 1,024. See also huffman/codebook/tree.cuh and huffman/sample.cuh. All
+// COOPERATIVE_BLOCKS is 1, and SYMBOLS is at most 1,024. See also huffman/codebook/tree.cuh. All
 // counts of a stream sum to less than 2^26.
 #include "huffman/codebook/small_alphabet_code.cuh"
-#include "huffman/sample.cuh"
 #include "device/sync.cuh"
 #include "huffman/codebook/structs.cuh"
-
-// Replaces sampled counts by frequencies and returns the minimum frequency. Called by the whole block; `counted` is 0.
-__device__ inline uint32_t frequencies_of_sample(const StreamInput &span, uint32_t (&own)[OWN], uint32_t &counted) {
-    if (lot_log2(span) == 0) {
-        return 1;
-    }
-    uint32_t sum = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        sum += own[i];
-    }
-    sum = warp_reduce_sum(sum);
-    if (lane_id() == 0) {
-        atomicAdd(&counted, sum);
-    }
-    __syncthreads();
-    const uint32_t least = least_frequency(counted);
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        const uint32_t symbol = OWN * threadIdx.x + i;
-        own[i] = symbol < SYMBOLS ? frequency(own[i], symbol, span, least) : 0;
-    }
-    return least;
-}
 
 // The blocks of a stream start with those of the codebook of the last class.
 constexpr uint32_t LAST_CLASS = CLASSES - 1, BLOCKS_OF_STREAM = (CODEBOOKS - 1) * CODEBOOK_BLOCKS + LAST_CLASS_BLOCKS;
@@ -161,8 +136,7 @@ __device__ inline void finish_stream(const StreamCodes &streams, uint32_t codebo
         __shared__ bool is_last;
         if (threadIdx.x == 0) {
             // A bit of a serialized codebook costs as much as a bit of a codeword.
-            const uint32_t log2 = lot_log2(streams.spans[stream]);
-            streams.codebook_bits[codebook] = bits + uint64_t(8 * bytes) * (log2 == 0 ? 1 : SAMPLE_WEIGHT >> log2);
+            streams.codebook_bits[codebook] = bits + uint64_t(8 * bytes);
             __threadfence();
             is_last =
                 atomicAdd(&streams.finished[stream], DONE_CODEBOOK) % DONE_READING == DONE_CODEBOOK * (CODEBOOKS - 1);
@@ -196,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     uint8_t *trees = memory + sizeof(Shared);
     __shared__ LimitedCode codes[FLOORS + 1];
     alignas(4) __shared__ uint16_t warp_lengths[WARPS][WARP_ROW]; // buckets while symbols are sorted
-    __shared__ uint32_t last_symbol, status, counted;
+    __shared__ uint32_t last_symbol, status;
     __shared__ bool needs_floor_trees;
     const BlockAssignment assignment = own_assignment();
     const uint32_t codebook = assignment.codebook, rank_in_codebook = assignment.rank, blocks = assignment.blocks;
@@ -204,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     symbols_by_codeword += uint64_t(codebook) * SYMBOLS;
     summary += codebook * SUMMARY_WORDS;
     if (threadIdx.x == 0) {
-        last_symbol = status = counted = 0;
+        last_symbol = status = 0;
         needs_floor_trees = false;
     }
     if (threadIdx.x <= FLOORS) {
@@ -225,9 +199,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     uint32_t own[OWN];
     read_counts(counts, codebook, own);
     __syncthreads();
-    const StreamInput span = streams.spans[codebook / CODEBOOKS];
-    const bool is_sampled = lot_log2(span) > 0;
-    const uint32_t least = frequencies_of_sample(span, own, counted);
     uint32_t last = 0;
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
@@ -244,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     if (lane_id() == 0) {
         atomicMax(&last_symbol, last);
     }
-    const uint32_t used = sort_used(own, least, shared, warp_lengths[0], trees);
+    const uint32_t used = sort_used(own, shared, warp_lengths[0], trees);
     sum_counts(shared, used);
     const long long sorted = clock64();
     long long melded = sorted;
@@ -259,9 +230,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const uint32_t bytes = tree_bytes(used), at_once = min_of(WARPS, room / bytes);
         const uint32_t total = shared.sums[used];
         to_build = trees_to_build(shared.counts[0], total);
-        // Floor trees are built before it is known whether they are needed if that is cheap. Few trees of sampled
-        // counts exceed the limit.
-        const bool all = blocks > 1 || (ALL_TREES && !is_sampled);
+        // Floor trees are built before it is known whether they are needed if that is cheap.
+        const bool all = blocks > 1 || ALL_TREES;
         uint32_t left = all ? to_build : 1;
         if (blocks > 1) {
             // The first block builds tree 0, which may be all that is needed.

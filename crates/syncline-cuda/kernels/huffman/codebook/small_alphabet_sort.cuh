@@ -77,19 +77,17 @@ __device__ inline Bucket bucket_of(uint32_t count, uint32_t symbol) {
 }
 
 // Sorts the symbols that occur by count, then symbol, and returns their number. Called by the whole block. `numbers`
-// has BUCKETS entries that are 0, two to a word; `memory` has ROOM keys. No symbol that occurs has a smaller count than
-// `least`.
-__device__ inline uint32_t sort_used(const uint32_t (&own)[OWN], uint32_t least, Shared &shared, uint16_t *numbers,
-                                     uint8_t *memory) {
+// has BUCKETS entries that are 0, two to a word; `memory` has ROOM keys.
+__device__ inline uint32_t sort_used(const uint32_t (&own)[OWN], Shared &shared, uint16_t *numbers, uint8_t *memory) {
     __shared__ uint32_t warp_sums[WARPS];
     uint32_t *keys = reinterpret_cast<uint32_t *>(memory);
     Bucket buckets[OWN];
-    // In a sample many symbols can have the minimum count: they come first, in symbol order.
+    // Many symbols can have a count of 1: they come first, in symbol order.
     uint32_t places[OWN], total, singles = 0;
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        singles += own[i] == least;
-        if (own[i] > least) {
+        singles += own[i] == 1;
+        if (own[i] > 1) {
             buckets[i] = bucket_of(own[i], OWN * threadIdx.x + i);
             const uint32_t shift = buckets[i].number % 2 * 16;
             places[i] =
@@ -107,15 +105,15 @@ __device__ inline uint32_t sort_used(const uint32_t (&own)[OWN], uint32_t least,
     __syncthreads();
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] > least) {
+        if (own[i] > 1) {
             keys[numbers[buckets[i].number] + places[i]] = buckets[i].key;
         }
     }
     __syncthreads();
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] == least) {
-            shared.counts[single] = least;
+        if (own[i] == 1) {
+            shared.counts[single] = 1;
             shared.order[single++] = OWN * threadIdx.x + i;
         } else if (own[i] != 0) {
             const uint32_t number = buckets[i].number, start = numbers[number],

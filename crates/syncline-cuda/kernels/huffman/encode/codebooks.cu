@@ -6,11 +6,8 @@
 // SMALL_ALPHABET   1: huffman/codebook/small_alphabet.cu reads the counts: 32 bits each, followed by a status for each
 //                  stream; 0: 64 bits each, and also for all classes together
 // RESIDENT_BLOCKS  resident blocks per multiprocessor, for the allocation of registers
-//
-// and the constants of huffman/sample.cuh.
 #include "device/sync.cuh"
 #include "huffman/encode/encode.cuh"
-#include "huffman/sample.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t MAX_CODEBOOK_BYTES = ALPHABET + 4;
@@ -75,26 +72,18 @@ __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool 
     __syncthreads();
 }
 
-// Counts the sampled symbols from `begin` to `end` of a stream, in shared memory at `copy`. PARTIAL: one group of each
-// lot of 2^`log2` groups is counted.
-template <bool PARTIAL>
+// Counts the symbols from `begin` to `end` of a stream, in shared memory at `copy`.
 __device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *classes, const StreamInput &span,
-                                     uint32_t log2, uint32_t begin, uint32_t end, uint32_t copy, Count *of_stream,
-                                     uint32_t *status) {
+                                     uint32_t begin, uint32_t end, uint32_t copy, Count *of_stream, uint32_t *status) {
     const uint32_t free_word = spread_symbol(span.free_symbol), last = span.groups * GROUP - LANE_SYMBOLS;
     uint32_t seen = 0;
-    // A round of a block covers whole groups.
-    auto offset = [&](uint32_t at) {
-        return PARTIAL ? counted_group(at / GROUP, log2) * GROUP + threadIdx.x * LANE_SYMBOLS % GROUP : at;
-    };
-    auto load = [&](LaneSymbols &own, uint32_t at) { own.load(symbols + min_of(offset(at), last) * SYMBOL_BYTES); };
+    auto load = [&](LaneSymbols &own, uint32_t at) { own.load(symbols + min_of(at, last) * SYMBOL_BYTES); };
     auto count = [&](const LaneSymbols &own, uint32_t at) {
-        const bool exists = at < end && (!PARTIAL || offset(at) <= last);
-        if ((__ballot_sync(ALL_LANES, exists && own.differs_from(free_word)) & group_lanes()) == 0) {
+        if ((__ballot_sync(ALL_LANES, at < end && own.differs_from(free_word)) & group_lanes()) == 0) {
             return;
         }
         seen |= own.all_bits();
-        const uint32_t codebook = CLASSES == 1 ? 0 : min_of<uint32_t>(classes[offset(at) / GROUP], CLASSES - 1);
+        const uint32_t codebook = CLASSES == 1 ? 0 : min_of<uint32_t>(classes[at / GROUP], CLASSES - 1);
         if (COPIES > 0) {
             count_in_shared(own, copy + codebook * (ALPHABET * ROW_BYTES));
         } else {
@@ -122,7 +111,7 @@ __device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *clas
 // Maximum number of streams whose parts are distributed by the streams' actual lengths.
 constexpr uint32_t MAX_BALANCED_STREAMS = 2 * THREADS;
 
-// Adds to `counts` the count of each symbol in the live groups of each class of each stream. Large streams are sampled.
+// Adds to `counts` the count of each symbol in the live groups of each class of each stream.
 // All parts of all streams are distributed evenly to the blocks. Each stream has `parts_in_stream` parts; if that is 0
 // and there are at most MAX_BALANCED_STREAMS streams, as many as it needs. Symbols outside of the alphabet are
 // reported, and counted modulo ALPHABET.
@@ -145,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
         for (uint32_t i = 0; i < 2; ++i) {
             const uint32_t stream = 2 * threadIdx.x + i;
-            own[i] = stream < streams ? ceil_div(lots_of(spans[stream]), PART_SYMBOLS / GROUP) : 0;
+            own[i] = stream < streams ? ceil_div(spans[stream].groups, PART_SYMBOLS / GROUP) : 0;
         }
         const uint32_t before = block_exclusive_sum<THREADS, uint32_t>(own[0] + own[1], warp_sums, total);
         first_parts[2 * threadIdx.x] = before;
@@ -174,11 +163,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (; part < last_part; ++stream) {
         const uint64_t first_of_stream = first_part(stream), end_of_stream = first_part(stream + 1);
         const StreamInput span = spans[stream];
-        const uint32_t log2 = lot_log2(span);
-        // Positions among the sampled symbols.
         const uint32_t begin = uint32_t(part - first_of_stream) * PART_SYMBOLS;
-        const uint32_t end = min_of<uint64_t>((min_of(last_part, end_of_stream) - first_of_stream) * PART_SYMBOLS,
-                                              lots_of(span) * GROUP);
+        const uint32_t end =
+            min_of<uint64_t>((min_of(last_part, end_of_stream) - first_of_stream) * PART_SYMBOLS, span.groups * GROUP);
         part = max_of(part, end_of_stream);
         if (begin >= end) {
             continue;
@@ -186,11 +173,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         Count *of_stream = counts + uint64_t(stream) * STREAM_COUNTS;
         const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES,
                       *of_groups = classes + (CLASSES == 1 ? 0 : span.first_group);
-        if (log2 == 0) {
-            count_symbols<false>(from, of_groups, span, 0, begin, end, copy, of_stream, &status[stream]);
-        } else {
-            count_symbols<true>(from, of_groups, span, log2, begin, end, copy, of_stream, &status[stream]);
-        }
+        count_symbols(from, of_groups, span, begin, end, copy, of_stream, &status[stream]);
         if (COPIES > 0) {
             add_block_counts(table, of_stream, part < last_part);
         }

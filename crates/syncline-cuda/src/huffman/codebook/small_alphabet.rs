@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdeviceptr;
-use syncline_core::huffman::{lengths, sample};
+use syncline_core::huffman::lengths;
 
 use super::structs::StreamCodes;
 use super::{CANDIDATE_TREES, DeviceCodebooks, constants};
@@ -29,7 +29,6 @@ declare_kernels! {
         with RESIDENT_BLOCKS = shape.resident;
         with SHARED_BYTES = codebook_shared_bytes(symbols);
         with TREE_BYTES = tree_shared_bytes(symbols);
-        with SAMPLING = sample_constants().to_vec();
         fn small_alphabet_codebook(
             counts: CUdeviceptr as "uint32_t *", codewords: Out<u32>, symbols_by_codeword: Out<u16>, summary: Out<u32>,
             room: u32, streams: StreamCodes,
@@ -114,18 +113,6 @@ fn codebooks_of_stream(classes: u32) -> u32 {
     if classes == 1 { 1 } else { classes + 1 }
 }
 
-/// Returns the kernels' constants of sampled counts.
-pub(in crate::huffman) fn sample_constants() -> [(&'static str, u64); 6] {
-    [
-        ("LEAST_LOTS", sample::LEAST_LOTS.into()),
-        ("MOST_LOT_LOG2", sample::MOST_LOG2.into()),
-        ("SAMPLE_WEIGHT", sample::WEIGHT.into()),
-        ("SAMPLE_FLOOR", sample::FLOOR.into()),
-        ("SAMPLE_FLOOR_LOG2", sample::FLOOR_LOG2.into()),
-        ("GOLDEN", sample::GOLDEN.into()),
-    ]
-}
-
 /// Returns the dynamic shared memory of a codebook without its trees, in bytes.
 fn codebook_shared_bytes(symbols: u32) -> u32 {
     symbols.next_multiple_of(32) * (2 * COUNT_BYTES + 3) + 4 * COUNT_BYTES
@@ -188,8 +175,7 @@ impl SmallAlphabetBuilder {
     ///
     /// # Safety
     /// `counts` is the address of the counts of each stream's classes, each stream's followed by four words. They sum
-    /// to less than 2^26 for each stream, and to at most 2^20 for a stream that is sampled. The addresses in `streams`
-    /// have the lengths given there for `codebooks`.
+    /// to less than 2^26 for each stream. The addresses in `streams` have the lengths given there for `codebooks`.
     pub(in crate::huffman) unsafe fn launch(
         &self,
         stream: &Arc<CudaStream>,

@@ -27,7 +27,5 @@ device_struct! {
         pub trees: CUdeviceptr as "struct LimitedCode *",
         /// Finished blocks of each codebook; 0 between launches.
         pub arrived: CUdeviceptr as "uint32_t *",
-        /// The batch's list of streams.
-        pub spans: CUdeviceptr as "const struct StreamInput *",
     }
 }

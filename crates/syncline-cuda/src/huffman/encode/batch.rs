@@ -24,7 +24,7 @@ pub struct StreamSpan {
 impl From<&StreamSpan> for StreamInput {
     fn from(span: &StreamSpan) -> Self {
         let &StreamSpan { first_group, groups, free_symbol } = span;
-        Self { first_group, groups, free_symbol: free_symbol.into(), symbol_range: 0, reserved: 0 }
+        Self { first_group, groups, free_symbol: free_symbol.into() }
     }
 }
 
@@ -111,27 +111,17 @@ impl Batch {
         })
     }
 
-    /// Replaces the list of a batch from [`Self::on_device`]; the remaining streams are empty. `extremes` has the
-    /// smallest symbol other than 0 and the largest symbol of the first streams, whose symbols may be counted from a
-    /// sample.
+    /// Replaces the list of a batch from [`Self::on_device`]; the remaining streams are empty.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are more or larger streams than were allocated.
-    pub(crate) fn list(
-        &mut self,
-        stream: &Arc<CudaStream>,
-        streams: &[StreamSpan],
-        extremes: &[[u16; 2]],
-    ) -> Result<()> {
+    pub(crate) fn list(&mut self, stream: &Arc<CudaStream>, streams: &[StreamSpan]) -> Result<()> {
         let fits =
             |span: &StreamSpan| span.groups <= self.most_groups && u32::from(span.free_symbol) < self.format.alphabet;
         if streams.len() > self.streams as usize || !streams.iter().all(fits) {
             return Err(CudaError::invalid("the batch was allocated for fewer or smaller streams"));
         }
         let mut spans: Vec<StreamInput> = streams.iter().map(StreamInput::from).collect();
-        for (span, &[smallest, largest]) in spans.iter_mut().zip(extremes) {
-            span.symbol_range = u32::from(smallest) | u32::from(largest) << 16;
-        }
         spans.resize(
             self.streams as usize,
             StreamInput::from(&StreamSpan { first_group: 0, groups: 0, free_symbol: 0 }),

@@ -32,7 +32,6 @@ declare_kernels! {
         // These kernels do not depend on the length of a segment.
         with FORMAT = format.constants(4096);
         with SMALL_ALPHABET = is_small_alphabet(format);
-        with SAMPLING = small_alphabet::sample_constants().to_vec();
         fn codebooks_count(
             symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, classes: Option<In<u8>>, streams: u32,
             parts_in_stream: u32, counts: CUdeviceptr as "Count *", status: CUdeviceptr as "uint32_t *",
@@ -263,7 +262,6 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
                     finished,
                     trees: trees.device_ptr_mut(&stream).0,
                     arrived: finished + u64::from(batch.streams) * size_of::<u32>() as u64,
-                    spans: batch.spans.device_ptr(&stream).0,
                 };
                 // SAFETY: `BatchCodebooks::new` and `SmallAlphabetBuffers::new` have allocated each array for these
                 // streams and codebooks. A stream has at most 2^23 symbols, and its counts were 0.

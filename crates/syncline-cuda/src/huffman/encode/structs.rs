@@ -15,10 +15,6 @@ device_struct! {
         pub(super) first_group: u64,
         pub(super) groups: u32,
         pub(super) free_symbol: u32,
-        /// The smallest symbol other than 0 in the low half and the largest in the high half, if a large stream may be
-        /// counted from a sample; otherwise 0.
-        pub(super) symbol_range: u32,
-        pub(super) reserved: u32,
     }
 }
 
