@@ -90,8 +90,8 @@ impl CubeEncoder {
         CubeFormat::ALL.map(CubeKernels::specialization).to_vec()
     }
 
-    /// Queues the encoding of the ordinary tiles of a batch. `lines` has the tables of lines of all schemes. `listed` receives the number of the others, which must be 0
-    /// before, and these.
+    /// Queues the encoding of the ordinary tiles of a batch. `lines` has the tables of lines of all schemes. `listed`
+    /// receives the number of the others, which must be 0 before, and these.
     pub fn encode(
         &self,
         work: &Work<'_>,
