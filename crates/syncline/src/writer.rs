@@ -29,8 +29,9 @@ use crate::source::Part;
 ///   with a smaller step, and a writer cannot, because it has already written chunks.
 /// - [`Writer::with_range`] knows the value range. It assumes that the first NaN of the array is the quiet NaN, that
 ///   the given fill value occurs, that -0.0 is rare, and, for [`Bound::PwRel`], that zeros occur. It writes the bytes
-///   of `compress` if all of this is true, the array has no other fill value, and at most a quarter of the values are
-///   too large for an absolute bound. Otherwise its header lists other special values.
+///   of `compress` if all of this is true, the array has no other fill value, its values are no whole multiples of a
+///   number above twice the bound, and at most a quarter of them are too large for an absolute bound. Otherwise its
+///   header lists other special values, or has another step.
 /// - [`Writer::new`] makes the same assumptions. Its header has no range, so that its bytes are never those of
 ///   `compress` with loss. Lossless streams are always equal.
 ///

@@ -82,12 +82,14 @@ fn sizes_are_reached() {
         assert!(length <= most && length * 100 >= most * 96, "{options}: {length} of {most}");
         assert!(said.contains("reached") && said.contains("--rel"), "{said}");
         w.ok("verify x.f32 y.syn -q");
-        let report = json(&w.ok(&format!("{line} --json")));
+        let text = String::from_utf8(w.ok(&format!("{line} --json"))).unwrap();
+        let report = json(text.as_bytes());
         assert_eq!((&report["target"]["bytes"], &report["target"]["reached_bytes"]), (&most.into(), &length.into()));
         assert!(report["target"]["compressions"].as_u64().unwrap() <= 7);
         // The bound that is reported makes the same stream.
         let stream = w.read("y.syn");
-        let rel = &report["target"]["rel"];
+        // Parsing would round the number.
+        let rel = text.split("\"rel\":").nth(1).and_then(|rest| rest.split([',', '}']).next()).unwrap().trim();
         let effort = options.split_once("--effort").map_or("balanced", |(_, effort)| effort.trim());
         w.ok(&format!("compress x.f32 --shape {shape} --rel {rel} --effort {effort} -o z.syn --force -q"));
         assert!(w.read("z.syn") == stream, "{options}");
@@ -101,19 +103,21 @@ fn sizes_are_reached() {
 fn the_size_of_tiles_is_chosen() {
     let (w, shape, _) = workshop(SMALL);
     let line = format!("compress x.f32 --shape {shape} --rel 1e-3 --force -q -o");
-    let sizes = [("small", "small"), ("large", "large"), ("auto", "large")];
-    for (tile, expected) in sizes {
-        w.ok(&format!("{line} {tile}.syn --advanced tile={tile}"));
+    let sizes = [
+        ("small", "--advanced tile=small", "small"),
+        ("large", "--advanced tile=large", "large"),
+        ("best", "--effort best", "large"),
+    ];
+    for (tile, options, expected) in sizes {
+        w.ok(&format!("{line} {tile}.syn {options}"));
         assert_eq!(json(&w.ok(&format!("inspect {tile}.syn --json")))["tile_size"], expected);
         let text = String::from_utf8(w.ok(&format!("inspect {tile}.syn"))).unwrap();
         assert!(text.contains(&format!(" {expected}: ")), "{text}");
         w.ok(&format!("verify x.f32 {tile}.syn -q"));
     }
-    assert!(w.read("auto.syn") == w.read("large.syn"));
+    assert!(w.read("best.syn") == w.read("large.syn"));
     w.ok(&format!("{line} none.syn"));
     assert!(w.read("none.syn") == w.read("small.syn"));
-    w.fails(&format!("{line} no.syn --advanced tile=large --effort fast"), 2, "the effort balanced or best");
-    w.fails(&format!("{line} no.syn --advanced tile=large,coder=lzss+huffman"), 2, "have no LZSS");
     let output = w.run(&format!("compress x.f32 --shape {shape} --lossless --advanced tile=large -o l.syn --force"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     succeeded("--lossless --advanced tile=large", output);

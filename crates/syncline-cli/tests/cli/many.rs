@@ -152,7 +152,7 @@ fn short_forms() {
     }
     w.ok("compress c.f32 --shape 1000 --abs 1 --fill -9 -o nine.syn");
     let said = stderr(&w, "compress c.f32 --shape 1000 --abs 1 --advanced level=9 -o warned.syn");
-    assert!(said.contains("warning: --advanced level has no effect without LZSS"), "{said}");
+    assert!(said.contains("warning: --advanced level has no effect with an error bound"), "{said}");
     w.fails("c.f32 --shape 1000", 2, "--lossless");
 }
 

@@ -36,7 +36,7 @@ fn inspect_describes() {
     let w = workshop();
     let text = String::from_utf8(w.ok("inspect g.syn")).unwrap();
     for expected in
-        ["f32 361x720", "0.001 of the value range", "ratio", "bits a value", "chunks", "outliers", "index", "█"]
+        ["f32 361x720", "0.001 of the value range", "ratio", "bits a value", "chunks", "interpolated", "index", "█"]
     {
         assert!(text.contains(expected), "{expected}: {text}");
     }
