@@ -147,15 +147,20 @@ def test_lossless_streams(gpu, dtype):
     assert back.dtype == array.dtype and to_host(back).tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("options", [{"advanced": {"tile": "large"}}, {"advanced": {"index": "none"}}], ids=str)
-def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu, options):
-    array = field((20, 30, 40))
-    expected = syncline.compress(array, abs=0.1, device="cpu", **options)
-    assert syncline.compress(to_device(array), abs=0.1, **options).to_bytes() == expected
+def test_large_tiles(gpu):
+    array, options = field((20, 30, 40)), {"abs": 0.1, "advanced": {"tile": "large"}}
+    expected = syncline.compress(array, device="cpu", **options)
+    assert syncline.compress(to_device(array), device="cuda", **options).to_bytes() == expected
+    np.testing.assert_array_equal(to_host(syncline.decompress(to_device(expected))), syncline.decompress(expected))
+
+
+def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu):
+    array, options = field((20, 30, 40)), {"advanced": {"coder": "lzss+huffman", "index": "none"}}
+    expected = syncline.compress(array, device="cpu", **options)
+    assert syncline.compress(to_device(array), **options).to_bytes() == expected
     with pytest.raises(syncline.GpuError, match="GPUs"):
-        syncline.compress(to_device(array), abs=0.1, device="cuda", **options)
-    there = to_device(expected)
-    np.testing.assert_array_equal(to_host(syncline.decompress(there)), syncline.decompress(expected))
+        syncline.compress(to_device(array), device="cuda", **options)
+    np.testing.assert_array_equal(to_host(syncline.decompress(to_device(expected))), array)
 
 
 def test_a_coder_that_the_gpu_does_not_have_is_left_to_the_cpu(gpu):

@@ -220,7 +220,7 @@ def test_slices_are_read_while_a_thread_rewrites_the_chunk(tmp_path):
         {"advanced": {"level": "high"}},
         {"advanced": {"coder": "x"}},
         {"advanced": "level=9"},
-        {"mode": "abs", "value": 1, "advanced": {"coder": "lzss"}},
+        {"mode": "abs", "value": 1, "advanced": {"tile": "huge"}},
         {"effort": "slow"},
         {"mode": "abs", "value": 1, "rewritable": "no"},
         {"mode": "abs", "value": 1, "fill": [1, 2, 3, 4, 5]},
