@@ -14,6 +14,7 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
+use syncline_core::strips::STRIP_LEN;
 
 use self::structs::{Request, Values};
 use self::units::UnitDecoder;
@@ -22,7 +23,7 @@ use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
-use crate::geometry::{ChunkBatch, DeviceGeometry, tile_span};
+use crate::geometry::{BITS_OF_BITMAP_STRIP, ChunkBatch, DeviceGeometry, tile_span};
 use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
 
@@ -32,6 +33,7 @@ declare_kernels! {
         with ELEMENT_BYTES = format.element_bytes();
         with LOGARITHM = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
+        with SLOTS = format.slots();
         with WARPS = format.warps();
         with MEMORY_BYTES = format.memory_bytes();
         fn decode_any(
@@ -45,6 +47,8 @@ declare_kernels! {
 const LISTED_BLOCKS: u32 = 8;
 /// Anchors that a tile has room for, as in `kernels/predict/plans.cuh`.
 const MOST_ANCHORS: u32 = 128;
+/// Lanes of a warp.
+const WARP: u32 = 32;
 
 /// The properties that the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,17 +78,22 @@ impl Format {
 
     /// Returns the warps of a block. Those of large tiles take much shared memory.
     fn warps(self) -> u32 {
-        if self.tile_elements > 1024 { 1 } else { 4 }
+        if self.tile_elements > 1024 { 1 } else { 2 }
+    }
+
+    /// Returns the strips that a warp has room for: at least those of two bitmaps and of the codes of a tile.
+    fn slots(self) -> u32 {
+        (2 * self.tile_elements / BITS_OF_BITMAP_STRIP as u32 + self.tile_elements / STRIP_LEN as u32).max(16)
     }
 
     /// Returns the bytes of shared memory of a warp.
     fn memory_bytes(self) -> u32 {
         let value_bytes = match (self.logarithm, self.double) {
-            (true, _) => 0,
-            (false, false) => 4,
+            (true, _) | (false, false) => 4,
             (false, true) => 8,
         };
-        self.tile_elements * (value_bytes + 4 + 1) + 4 * MOST_ANCHORS
+        let codes = 4 * self.slots() * (STRIP_LEN as u32 + 1);
+        self.tile_elements * (value_bytes + 1) + codes + 4 * MOST_ANCHORS + 5 * WARP + self.slots()
     }
 }
 

@@ -1,9 +1,10 @@
-// Decodes any tiles, one warp a tile: strips are read by lanes side by side to shared memory, where the tile is
-// reconstructed. This is the simple kernel, which takes every kind of tile.
+// Decodes any tiles. A warp has a few at a time, whose strips its lanes decode side by side to shared memory; there it
+// reconstructs tile after tile. This is the simple kernel, which takes every kind of tile.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1 if integers are logarithms, whose signs are stored separately
 // TILE_ELEMENTS  elements of an unclipped tile
+// SLOTS          strips that a warp has room for, at least those of a tile
 // WARPS          warps of a block
 // MEMORY_BYTES   bytes of shared memory of a warp
 #include "geometry.cuh"
@@ -16,56 +17,115 @@
 
 // Bits of an element's flags.
 constexpr uint32_t MASKED = 1, NEGATIVE = 2;
+// Codes from strip to strip, so that lanes have banks of their own.
+constexpr uint32_t SLOT_CODES = strips::STRIP_LEN + 1;
+static_assert(SLOTS <= 64, "a bit of a number for each slot");
 
-// Shared memory of a warp. Codes are as in their strips, then integers in raster order.
-struct TileMemory {
+// Shared memory of a warp.
+struct WarpMemory {
+    union {
 #if !LOGARITHM
-    Element values[TILE_ELEMENTS];
+        Element values[TILE_ELEMENTS]; // of an interpolated tile
 #endif
-    int32_t codes[TILE_ELEMENTS];
+        int32_t integers[TILE_ELEMENTS]; // of another tile
+    };
+    int32_t codes[SLOTS * SLOT_CODES];
     int32_t lattice[MOST_ANCHORS];
+    uint32_t tiles[WARP];      // numbers of tiles in the batch
+    uint8_t first_slots[WARP];  // of tiles
+    uint8_t owners[SLOTS];     // the tiles of slots
     uint8_t flags[TILE_ELEMENTS];
 };
+static_assert(sizeof(WarpMemory) == MEMORY_BYTES, "the launcher knows the size");
 
-static_assert(sizeof(TileMemory) == MEMORY_BYTES, "the launcher knows the size");
-
-// Everything that a warp knows of its tile.
-struct OwnTile {
+// What the launch decodes.
+struct Work {
+    const uint8_t *input;
+    const Geometry &geometry;
     const Parsed &parsed;
+    const Values &values;
+    const Plans &plans;
+    const Request &request;
+    Bits *output;
+};
+
+// A tile of a batch whose chunk is valid.
+struct OwnTile {
+    const uint32_t chunk; // in the batch
     const ParsedChunk &record;
     const TilePlace place;
-    const Codewords codewords;
-    const uint32_t *starts;
-    Extents extents;
-    uint32_t chunk; // in the batch
-    uint32_t elements;
+    const Tile tile;
+    const Extents extents;
+    const uint32_t elements;
 
-    // Reads `count` codes, whose strips begin with number `strip`, to `codes`. Returns whether they are valid. Called
-    // by the whole warp.
-    __device__ inline bool read(uint32_t strip, uint32_t codebook, uint32_t count, int32_t *codes) const {
-        for (uint32_t i = lane_id(); i < count; i += WARP) {
-            codes[i] = 0;
-        }
-        __syncwarp();
-        const uint32_t *table = strip_table(parsed, chunk, codebook);
-        bool is_good = true;
-        for (uint32_t at = lane_id() * strips::STRIP_LEN; at < count; at += WARP * strips::STRIP_LEN) {
-            const uint32_t *start = starts + strip + at / strips::STRIP_LEN;
-            const uint32_t room = min_of<uint32_t>(count - at, strips::STRIP_LEN);
-            is_good &= read_strip(codewords, table, start[0], start[1], room,
-                                  [&](uint32_t code, int32_t value) { codes[at + code] = value; });
-        }
-        return __all_sync(ALL_LANES, is_good);
+    __device__ inline OwnTile(const Work &work, uint32_t number)
+        : chunk(number / work.parsed.tiles), record(work.parsed.chunks[chunk]), place(work.parsed.places[number]),
+          tile(work.geometry.tile(work.request.first_tile + number)), extents{{tile.nz, tile.ny, tile.nx}},
+          elements(extents.elements()) {}
+
+    // Strips of a bitmap.
+    __device__ inline uint32_t bitmap_strips() const { return ceil_div(elements, strips::BITS_OF_BITMAP_STRIP); }
+    // The first strip of codes: those of bitmaps are before.
+    __device__ inline uint32_t first_code_strip() const { return meta_bitmaps(place.meta) * bitmap_strips(); }
+    __device__ inline uint32_t strips() const {
+        const uint32_t of_codes = meta_constant(place.meta) ? 0 : ceil_div(elements, strips::STRIP_LEN);
+        return record.kind == KIND_RAW ? 0 : first_code_strip() + of_codes;
     }
 };
 
-// Sets a flag of elements by a bitmap whose strips begin with number `strip`: each bit is the exclusive or with that of
-// a neighbor. Returns whether the bitmap is valid. Called by the whole warp.
-__device__ inline bool read_bitmap(const OwnTile &tile, uint32_t strip, uint32_t flag, TileMemory &memory) {
-    const uint32_t count = ceil_div(tile.elements, 4);
-    bool is_good = tile.read(strip, tile.record.codebooks - 1, count, memory.codes);
+// Returns where code `i` of a tile is, relative to its first slot.
+__device__ inline uint32_t code_place(uint32_t i) {
+    return i / strips::STRIP_LEN * SLOT_CODES + i % strips::STRIP_LEN;
+}
+
+// Reads strip `number` of a tile to `codes`, which are 0. Returns whether it is valid.
+__device__ inline bool read(const Work &work, const OwnTile &tile, uint32_t number, int32_t *codes) {
+    const uint32_t first_code_strip = tile.first_code_strip(), bitmap_strips = tile.bitmap_strips();
+    const bool is_bitmap = number < first_code_strip;
+    if (!LOGARITHM && is_bitmap && meta_sign(tile.place.meta) == 2 && number + bitmap_strips >= first_code_strip) {
+        // Linear integers have signs of their own.
+        return true;
+    }
+    const uint32_t codes_of_tile = is_bitmap ? ceil_div(tile.elements, 4) : tile.elements;
+    const uint32_t strip = is_bitmap ? number % bitmap_strips : number - first_code_strip;
+    const uint32_t room = min_of<uint32_t>(codes_of_tile - strip * strips::STRIP_LEN, strips::STRIP_LEN);
+    const uint32_t codebook = is_bitmap ? tile.record.codebooks - 1 : meta_class(tile.place.meta);
+    const Codewords codewords{reinterpret_cast<const uint32_t *>(work.input + tile.record.words),
+                              tile.record.word_count};
+    const uint32_t *start = work.parsed.starts + uint64_t(tile.chunk) * work.parsed.starts_stride +
+                            tile.place.first_strip + number;
+    return read_strip(codewords, strip_table(work.parsed, tile.chunk, codebook), start[0], start[1], room,
+                      [&](uint32_t place, int32_t value) { codes[place] = value; });
+}
+
+// Reads the strips of the first `used` slots, which have owners. Returns the slots of strips that are not valid, as
+// bits. Called by the whole warp.
+__device__ inline uint64_t read_slots(const Work &work, uint32_t used, WarpMemory &memory) {
+    for (uint32_t i = lane_id(); i < used * SLOT_CODES; i += WARP) {
+        memory.codes[i] = 0;
+    }
+    __syncwarp();
+    uint64_t bad = 0;
+    for (uint32_t window = 0; window < used; window += WARP) {
+        const uint32_t slot = window + lane_id();
+        bool is_good = true;
+        if (slot < used) {
+            const uint32_t owner = memory.owners[slot];
+            const OwnTile tile(work, memory.tiles[owner]);
+            is_good = read(work, tile, slot - memory.first_slots[owner], memory.codes + slot * SLOT_CODES);
+        }
+        bad |= uint64_t(__ballot_sync(ALL_LANES, !is_good)) << window;
+    }
+    __syncwarp();
+    return bad;
+}
+
+// Sets a flag of elements by the codes of a bitmap: each bit is the exclusive or with that of a neighbor. Returns
+// whether the bitmap is valid. Called by the whole warp.
+__device__ inline bool set_flags(const OwnTile &tile, const int32_t *codes, uint32_t flag, WarpMemory &memory) {
+    bool is_good = true;
     for (uint32_t i = lane_id(); i < tile.elements && is_good; i += WARP) {
-        const int32_t code = memory.codes[i / 4];
+        const int32_t code = codes[code_place(i / 4)];
         is_good = code >= -8 && code < 8;
         memory.flags[i] |= code >> i % 4 & 1 ? flag : 0;
     }
@@ -102,10 +162,10 @@ __device__ inline bool read_bitmap(const OwnTile &tile, uint32_t strip, uint32_t
 #if !LOGARITHM
 // Interpolates the elements of a tile from its codes. Called by the whole warp.
 __device__ inline void interpolate(const OwnTile &tile, const Plans &plans, const PlanHead &plan, const Values &values,
-                                   TileMemory &memory) {
+                                   const int32_t *tile_codes, WarpMemory &memory) {
     const uint16_t *anchors = plans.places + plan.first_anchor, *anchor_codes = plans.places + plan.first_anchor_code;
     for (uint32_t i = lane_id(); i < plan.anchors; i += WARP) {
-        memory.lattice[i] = memory.codes[anchor_codes[i]];
+        memory.lattice[i] = tile_codes[code_place(anchor_codes[i])];
     }
     __syncwarp();
     constexpr uint32_t ALL_AXES = 7;
@@ -124,7 +184,7 @@ __device__ inline void interpolate(const OwnTile &tile, const Plans &plans, cons
             const PlanStep<Element> &step = steps[i - line * pass.points];
             const Element prediction =
                 predicted(step, plan.is_cubic != 0, start, [&](uint32_t place) { return memory.values[place]; });
-            memory.values[start + step.place] = corrected(prediction, memory.codes[codes[i]], values);
+            memory.values[start + step.place] = corrected(prediction, tile_codes[code_place(codes[i])], values);
         }
         __syncwarp();
     }
@@ -144,83 +204,47 @@ __device__ inline void copy_raw(const Bits *from, const Extents &extents, const 
     }
 }
 
-// What the launch decodes.
-struct Work {
-    const uint8_t *input;
-    const Geometry &geometry;
-    const Parsed &parsed;
-    const Values &values;
-    const Plans &plans;
-    const Request &request;
-    Bits *output;
-};
-
-// Decodes tile `number` of the batch. Called by the whole warp.
-__device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory &memory) {
+// Decodes tile `number` of the batch, whose codes are in shared memory from `codes` on. Returns whether its bitmaps are
+// valid. Called by the whole warp.
+__device__ inline bool reconstruct(const Work &work, const OwnTile &own, const int32_t *codes, WarpMemory &memory) {
     const auto &[input, geometry, parsed, values, plans, request, output] = work;
-    const uint64_t tile_number = request.first_tile + number;
-    if (tile_number < request.tiles_start || tile_number >= request.tiles_end) {
-        return;
+    const Extents &extents = own.extents;
+    const uint32_t elements = own.elements, meta = own.place.meta;
+    const uint64_t chunk_start = geometry.elements_before(request.first_tile + uint64_t(own.chunk) * parsed.tiles);
+    const uint32_t position = uint32_t(own.tile.elements_before - chunk_start);
+    Bits *to = output + (own.tile.first_element - request.first_element);
+    if (own.record.kind == KIND_RAW) {
+        copy_raw(reinterpret_cast<const Bits *>(input + own.record.raw) + position, extents, geometry, to);
+        return true;
     }
-    const uint32_t chunk = number / parsed.tiles;
-    if (!chunk_is_valid(parsed, chunk)) {
-        return;
-    }
-    const ParsedChunk &record = parsed.chunks[chunk];
-    const Tile tile = geometry.tile(tile_number);
-    const Extents extents{{tile.nz, tile.ny, tile.nx}};
-    const uint32_t elements = extents.elements();
-    const uint64_t chunk_start = geometry.elements_before(request.first_tile + uint64_t(chunk) * parsed.tiles);
-    const uint32_t position = uint32_t(tile.elements_before - chunk_start);
-    Bits *to = output + (tile.first_element - request.first_element);
-    if (record.kind == KIND_RAW) {
-        copy_raw(reinterpret_cast<const Bits *>(input + record.raw) + position, extents, geometry, to);
-        return;
-    }
-    const OwnTile own{parsed,
-                      record,
-                      parsed.places[number],
-                      {reinterpret_cast<const uint32_t *>(input + record.words), record.word_count},
-                      parsed.starts + uint64_t(chunk) * parsed.starts_stride,
-                      extents,
-                      chunk,
-                      elements};
-    const uint32_t meta = own.place.meta, bitmap_strips = ceil_div(elements, strips::BITS_OF_BITMAP_STRIP);
     const uint32_t own_sign = LOGARITHM ? meta_sign(meta) : 0;
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         memory.flags[i] = (meta_mask(meta) == 1 ? MASKED : 0) | (own_sign == 1 ? NEGATIVE : 0);
     }
     __syncwarp();
-    uint32_t strip = own.place.first_strip;
-    bool is_good = true;
+    const int32_t *bitmap = codes;
     if (meta_mask(meta) == 2) {
-        is_good &= read_bitmap(own, strip, MASKED, memory);
-        strip += bitmap_strips;
-    }
-    if (meta_sign(meta) == 2) {
-        // Linear integers have signs of their own.
-        is_good &= own_sign != 2 || read_bitmap(own, strip, NEGATIVE, memory);
-        strip += bitmap_strips;
-    }
-    const bool is_interpolated = meta_predictor(meta) == strips::INTERPOLATED;
-    if (!meta_constant(meta)) {
-        is_good &= own.read(strip, meta_class(meta), elements, memory.codes);
-        __syncwarp();
-        if (!is_interpolated) {
-            integrate(memory.codes, extents, record.predictors[meta_predictor(meta)]);
+        if (!set_flags(own, bitmap, MASKED, memory)) {
+            return false;
         }
+        bitmap += own.bitmap_strips() * SLOT_CODES;
     }
-    if (!is_good) {
-        if (lane_id() == 0) {
-            atomicOr(&parsed.problems[chunk * PROBLEM_WORDS + DECODE_PROBLEM], PROBLEM_CODEWORDS);
-        }
-        return;
+    if (own_sign == 2 && !set_flags(own, bitmap, NEGATIVE, memory)) {
+        return false;
     }
-#if !LOGARITHM
+    codes += own.first_code_strip() * SLOT_CODES;
+    const bool is_interpolated = !LOGARITHM && !meta_constant(meta) && meta_predictor(meta) == strips::INTERPOLATED;
     if (is_interpolated) {
-        interpolate(own, plans, plan_of(plans, geometry, tile, record.scheme), values, memory);
-    }
+#if !LOGARITHM
+        interpolate(own, plans, plan_of(plans, geometry, own.tile, own.record.scheme), values, codes, memory);
 #endif
+    } else if (!meta_constant(meta)) {
+        for (uint32_t i = lane_id(); i < elements; i += WARP) {
+            memory.integers[i] = codes[code_place(i)];
+        }
+        __syncwarp();
+        integrate(memory.integers, extents, own.record.predictors[meta_predictor(meta)]);
+    }
     const Bits pattern = Bits(values.patterns[meta_pattern(meta)]);
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         Element value;
@@ -230,7 +254,7 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
         } else
 #endif
         {
-            const uint32_t integer = meta_constant(meta) ? 0 : uint32_t(memory.codes[i]);
+            const uint32_t integer = meta_constant(meta) ? 0 : uint32_t(memory.integers[i]);
             value = value_of(int32_t(integer + uint32_t(own.place.base)), values);
         }
         const uint32_t flags = memory.flags[i];
@@ -238,11 +262,11 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
         value = limited(LOGARITHM && (flags & NEGATIVE) != 0 ? -value : value, values);
         to[place_of(i, extents, geometry)] = (flags & MASKED) != 0 ? pattern : to_bits(value);
     }
-    if (record.verbatim > 0) {
+    if (own.record.verbatim > 0) {
         __syncwarp();
-        const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + record.verbatim_positions);
-        const Bits *elements_of_list = reinterpret_cast<const Bits *>(input + record.verbatim_values);
-        for (uint32_t i = own.place.verbatim + lane_id(); i < record.verbatim; i += WARP) {
+        const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);
+        const Bits *elements_of_list = reinterpret_cast<const Bits *>(input + own.record.verbatim_values);
+        for (uint32_t i = own.place.verbatim + lane_id(); i < own.record.verbatim; i += WARP) {
             const uint32_t place = positions[i] - position;
             if (place >= elements) {
                 break;
@@ -250,6 +274,53 @@ __device__ inline void decode_tile(uint32_t number, const Work &work, TileMemory
             to[place_of(place, extents, geometry)] = elements_of_list[i];
         }
     }
+    return true;
+}
+
+// Returns whether a tile of the batch is to be decoded.
+__device__ inline bool is_wanted(const Work &work, uint32_t number) {
+    const uint64_t tile = work.request.first_tile + number;
+    const uint32_t *problems = work.parsed.problems + number / work.parsed.tiles * PROBLEM_WORDS;
+    uint32_t problem = 0;
+    for (uint32_t i = 0; i < DECODE_PROBLEM; ++i) {
+        problem |= problems[i];
+    }
+    return tile >= work.request.tiles_start && tile < work.request.tiles_end && problem == 0;
+}
+
+// Decodes as many of the first `count` tiles of a warp, 1 to 32, as there are slots for. `tile(i)` is the number of a
+// tile in the batch. Returns how many. Called by the whole warp.
+template <typename TileOf>
+__device__ inline uint32_t decode_tiles(const Work &work, uint32_t count, TileOf tile, WarpMemory &memory) {
+    const bool exists = lane_id() < count;
+    const uint32_t number = exists ? tile(lane_id()) : 0;
+    const bool is_decoded = exists && is_wanted(work, number);
+    const uint32_t strips = is_decoded ? OwnTile(work, number).strips() : 0;
+    const uint32_t end = warp_inclusive_sum(strips), first = end - strips;
+    const bool has_room = exists && end <= SLOTS;
+    if (has_room) {
+        memory.tiles[lane_id()] = number;
+        memory.first_slots[lane_id()] = uint8_t(first);
+        for (uint32_t slot = first; slot < end; ++slot) {
+            memory.owners[slot] = uint8_t(lane_id());
+        }
+    }
+    __syncwarp();
+    const uint64_t bad = read_slots(work, warp_reduce_max(has_room ? end : 0), memory);
+    const bool is_bad = (bad >> (first & 63) & ((uint64_t(1) << (strips & 63)) - 1)) != 0;
+    uint32_t found_bad = __ballot_sync(ALL_LANES, has_room && is_bad);
+    const uint32_t decoded = __ballot_sync(ALL_LANES, has_room && is_decoded);
+    for (uint32_t rest = decoded & ~found_bad; rest != 0; rest &= rest - 1) {
+        const uint32_t lane = __ffs(rest) - 1;
+        const int32_t *codes = memory.codes + memory.first_slots[lane] * SLOT_CODES;
+        found_bad |= reconstruct(work, OwnTile(work, memory.tiles[lane]), codes, memory) ? 0 : 1u << lane;
+        __syncwarp();
+    }
+    if ((found_bad >> lane_id() & 1) != 0) {
+        const uint32_t chunk = number / work.parsed.tiles;
+        atomicOr(&work.parsed.problems[chunk * PROBLEM_WORDS + DECODE_PROBLEM], PROBLEM_CODEWORDS);
+    }
+    return __popc(__ballot_sync(ALL_LANES, has_room));
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
@@ -258,12 +329,19 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
                const __grid_constant__ Request request, Bits *output) {
     extern __shared__ __align__(16) uint8_t shared[];
     launch_dependents_and_wait();
-    TileMemory &memory = reinterpret_cast<TileMemory *>(shared)[warp_id()];
+    WarpMemory &memory = reinterpret_cast<WarpMemory *>(shared)[warp_id()];
     const Work work{input, geometry, parsed, values, plans, request, output};
     // All tiles of the batch, or those that another kernel has left over.
     const uint32_t count = request.only_listed != 0 ? parsed.listed[0] : request.tiles;
-    for (uint32_t i = blockIdx.x * WARPS + warp_id(); i < count; i += gridDim.x * WARPS) {
-        decode_tile(request.only_listed != 0 ? parsed.listed[1 + i] : i, work, memory);
-        __syncwarp();
+    const uint32_t warps = gridDim.x * WARPS, window = min_of(ceil_div(count, warps), WARP);
+    for (uint64_t first = uint64_t(blockIdx.x * WARPS + warp_id()) * window; first < count;
+         first += uint64_t(warps) * window) {
+        const uint32_t end = uint32_t(min_of<uint64_t>(first + window, count));
+        for (uint32_t at = uint32_t(first); at < end;) {
+            at += decode_tiles(
+                work, end - at,
+                [&](uint32_t i) { return request.only_listed != 0 ? parsed.listed[1 + at + i] : at + i; }, memory);
+            __syncwarp();
+        }
     }
 }

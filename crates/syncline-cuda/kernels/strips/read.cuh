@@ -2,19 +2,12 @@
 #pragma once
 #include "strips/table.cuh"
 
-// The codewords of a chunk: `count` words of 32 bits, the last two of which are padding.
+// The codewords of a chunk: `count` words of 32 bits. Words after them are 0.
 struct Codewords {
     const uint32_t *words;
     uint32_t count;
 
-    // Returns at least 33 bits from `position` on, at the top. Bits after the end are 0.
-    __device__ inline uint64_t window(uint32_t position) const {
-        const uint32_t word = position / 32;
-        if (word > count - 2) {
-            return 0;
-        }
-        return (uint64_t(words[word]) << 32 | words[word + 1]) << position % 32;
-    }
+    __device__ inline uint32_t word(uint32_t number) const { return number < count ? words[number] : 0; }
 };
 
 // Calls `put` with the place and the value of each code that is not 0 in the strip from bit `position` to bit `end`, of
@@ -22,10 +15,12 @@ struct Codewords {
 template <typename Put>
 __device__ inline bool read_strip(const Codewords &codewords, const uint32_t *table, uint32_t position, uint32_t end,
                                   uint32_t room, Put put) {
-    uint32_t place = 0;
+    uint32_t next = position / 32, shift = position % 32, place = 0;
+    uint32_t high = codewords.word(next), low = codewords.word(next + 1), following = codewords.word(next + 2);
+    next += 3;
     while (position < end) {
-        const uint64_t window = codewords.window(position);
-        const uint32_t entry = table[window >> (64 - strips::MAX_LENGTH)];
+        const uint32_t top = __funnelshift_l(low, high, shift), rest = __funnelshift_l(following, low, shift);
+        const uint32_t entry = table[top >> (32 - strips::MAX_LENGTH)], bits = entry_bits(entry);
         place += entry_zeros(entry);
         if (entry == 0 || place > room) {
             return false;
@@ -34,12 +29,18 @@ __device__ inline bool read_strip(const Codewords &codewords, const uint32_t *ta
             if (place == room) {
                 return false;
             }
-            const uint32_t length = entry_length(entry);
-            const uint64_t extra = entry_bits(entry) <= 33 ? window << length : codewords.window(position + length);
-            put(place, entry_value(entry, extra));
+            put(place, entry_value(entry, (uint64_t(top) << 32 | rest) << entry_length(entry)));
             ++place;
         }
-        position += entry_bits(entry);
+        position += bits;
+        shift += bits;
+        while (shift >= 32) {
+            shift -= 32;
+            high = low;
+            low = following;
+            following = codewords.word(next);
+            ++next;
+        }
     }
     return position == end;
 }
