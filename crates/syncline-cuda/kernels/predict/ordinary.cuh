@@ -27,14 +27,20 @@ struct Quads {
     float of[QUADS][4];
 };
 
+#if LOGARITHM
+// Returns the integer of an element, or NaN if it must be stored verbatim. A function of its own, because it is long.
+__device__ __noinline__ float quantize_logarithm(const Step &step, Element x) {
+    int32_t found;
+    return quantize(step, x, found) ? float(found) : __int_as_float(0x7FC00000);
+}
+#endif
+
 // Finds the integer of an element, as a float: `quantize` in quantize/quantize.cuh, as far as integers are small.
 // Returns whether it is that of an ordinary tile.
 __device__ inline bool quantize_small(const Step &step, Element x, float &integer) {
 #if LOGARITHM
-    int32_t found;
-    const bool is_good = quantize(step, x, found);
-    integer = float(found);
-    return is_good && fabsf(integer) < INTEGER_LIMIT;
+    integer = quantize_logarithm(step, x);
+    return fabsf(integer) < INTEGER_LIMIT;
 #elif ELEMENT_BYTES == 4
     const float rounded = Rounded(x * step.inverse_high).value();
     const float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
