@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-mod points;
 pub(crate) mod structs;
 mod units;
 

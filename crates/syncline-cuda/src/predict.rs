@@ -2,6 +2,7 @@
 
 pub(crate) mod lines;
 mod plans;
+pub(crate) mod points;
 pub(crate) mod structs;
 
 pub use plans::InterpolationPlans;

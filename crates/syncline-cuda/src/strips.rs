@@ -1,9 +1,9 @@
 //! The codes of quantized chunks on the GPU (`docs/FORMAT.md`, "Codes"): choices of chunks, codebooks, and the strips
 //! of tiles as bits.
 
-mod cubes;
 mod encoded;
 mod encoder;
+mod ordinary;
 pub(crate) mod structs;
 
 pub use encoded::Encoded;

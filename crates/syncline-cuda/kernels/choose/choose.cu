@@ -2,16 +2,16 @@
 // `choose` in syncline_core::pipeline::lossy::sample.
 //
 // WARPS  warps of a block
-// CUBES  whether whole tiles are those of predict/cubes.cuh
+// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
-#if CUBES
-#include "predict/cubes.cuh"
+#if ORDINARY
+#include "predict/ordinary.cuh"
 #endif
 #include "strips/sample.cuh"
 
 // Rows of costs of a chunk: a predictor, or a candidate for the scheme.
-constexpr uint32_t MOST_CANDIDATES = 6, ROWS = strips::PREDICTORS + MOST_CANDIDATES;
+constexpr uint32_t MOST_CANDIDATES = 6, COST_ROWS = strips::PREDICTORS + MOST_CANDIDATES;
 // Most tiles of a sample: there are fewer than twice FEWEST_CHOOSING lots, or as many tiles in each lot as can be.
 constexpr uint32_t MOST_SAMPLED = (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP > 2 * FEWEST_CHOOSING
                                       ? (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP
@@ -24,7 +24,7 @@ __device__ inline uint32_t predictor_of(uint32_t order) { return order < AXIS_SE
 
 struct Decision {
     uint32_t cheapest[MOST_SAMPLED]; // costs of the sampled tiles under what has been chosen so far
-    uint64_t sums[ROWS];
+    uint64_t sums[COST_ROWS];
     uint64_t total;
     uint32_t chosen;
     uint32_t with_cost; // tiles with costs
@@ -161,33 +161,31 @@ __device__ inline void cost_of_tile(TileWork &work, uint32_t scheme, const Plans
 #endif
 }
 
-#if CUBES
+#if ORDINARY
 // Does the same for a whole tile. Returns whether it is ordinary. Called by the whole warp.
 template <typename Put>
-__device__ inline bool cost_of_cube(TileWork &work, uint32_t scheme, const uint32_t *lines, bool vectors, Put put) {
-    CubeMemory &memory = reinterpret_cast<CubeMemory &>(work.memory);
-    CubeElements elements;
-    elements.load(work.source, vectors);
-    CubeRows integers;
+__device__ inline bool cost_of_ordinary(TileWork &work, uint32_t scheme, const uint32_t *schemes, bool vectors,
+                                        Put put) {
+    OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
+    const OrdinaryElements elements(work.source, vectors);
+    Quads integers;
     float base;
     uint32_t sign;
-    if (!quantize_cube(work.step, elements, integers, base, sign)) {
+    if (!quantize_ordinary(work.step, elements, integers, base, sign, scheme != 0 ? memory.values : nullptr)) {
         return false;
     }
     if (scheme == 0) {
 #pragma unroll 1
         for (uint32_t order = 0; order < ORDERS; ++order) {
-            CubeRows residuals = integers;
-            difference_cube(residuals, predictor_of(order));
-            put(order, cube_cost(residuals));
+            bool fits;
+            put(order, predict_lorenzo(integers, predictor_of(order), nullptr, fits));
         }
         return true;
     }
     bool is_ordinary = false;
 #if !LOGARITHM
-    store_elements(elements, memory.values);
-    const uint32_t cost = interpolate_cube(work.step, base, lines + (scheme - 1) * TABLE_WORDS, (scheme - 1 & 1) != 0,
-                                           memory.values, memory.codes[1], is_ordinary);
+    const uint32_t cost = interpolate_ordinary(work.step, base, schemes + (scheme - 1) * TABLE_WORDS,
+                                               (scheme - 1 & 1) != 0, memory.values, memory.codes[0], is_ordinary);
     if (is_ordinary) {
         put(0, cost);
     }
@@ -200,11 +198,11 @@ __device__ inline bool cost_of_cube(TileWork &work, uint32_t scheme, const uint3
 // Computes costs of the sampled tiles: tile threads `number` of a chunk take candidate `number % (1 + candidates)` of a
 // lot, where 0 stands for all predictors. The last block of a chunk chooses. `codes` has the code of each candidate in
 // four bits. The grid is (blocks of a chunk, chunks). Clears the number of listed tiles, if there is a list. `costs`
-// has ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks and is 0 before.
+// has COST_ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks and is 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     choose(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
            const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
-           const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *lines, uint32_t candidates,
+           const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *schemes, uint32_t candidates,
            uint32_t codes, uint32_t *costs, uint32_t *done, ChunkChoice *choices, uint32_t *listed) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     if (listed != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
@@ -216,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
     const Sample sample = Sample::choosing(batch.chunk_first(chunk + 1) - first);
     const bool interpolates = !quantizer->is_lattice;
-    costs += uint64_t(chunk) * ROWS * MOST_SAMPLED;
+    costs += uint64_t(chunk) * COST_ROWS * MOST_SAMPLED;
     // Interpolated values are no multiples of the step, as those of a lattice have to be.
     const Step &step = *quantizer;
     candidates = is_lattice(step) ? 0 : candidates;
@@ -231,8 +229,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
         const uint32_t scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
         bool is_done = false;
-#if CUBES
-        is_done = geometry.is_unclipped(work.tile) && cost_of_cube(work, scheme, lines, vectors != 0, put);
+#if ORDINARY
+        is_done = geometry.is_unclipped(work.tile) && cost_of_ordinary(work, scheme, schemes, vectors != 0, put);
 #endif
         if (!is_done) {
             cost_of_tile(work, scheme, plans, geometry, put);

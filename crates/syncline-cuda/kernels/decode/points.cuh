@@ -1,44 +1,25 @@
-// Interpolation of whole tiles point by point, by a table of the scheme (src/decode/points.rs).
+// Interpolation of whole tiles point by point, by a table of the scheme (predict/points.cuh).
 //
 // AXES   axes along which tiles extend
 // WIDTH  elements of a row
 // PASSES_AT, CLASSES_AT, LINES_AT, CODES_AT  words where the parts of the table begin
 #pragma once
 #include "decode/units.cuh"
-#include "predict/arithmetic.cuh"
 #include "format/constants.cuh"
-
-// Where an element is in shared memory. Rows are one element longer, so that the lanes of a pass along columns have
-// banks of their own.
-__device__ inline uint32_t stored(uint32_t element) { return element + element / WIDTH; }
+#include "predict/points.cuh"
 
 #if !LOGARITHM
-// Elements that are interpolated along one axis at one distance from their neighbors, line by line.
-struct Pass {
-    uint32_t lines, points, by_points, first_line, first_code, spacing, offset, first_class;
-};
-
-// The neighbors of a point, relative to it, and their weights. Points of a line are alike but for the first one and the
-// last two.
-struct alignas(16) PointClass {
-    Element weights[4];
-    int32_t neighbors[4];
-};
-
 // Interpolates a tile. Called by the whole warp.
 __device__ inline void interpolate(const Target &target, const uint32_t *table, bool is_cubic, const Values &values,
                                    Element *memory) {
-    const uint32_t passes = table[0], anchors = table[1];
-    const uint16_t *lines = reinterpret_cast<const uint16_t *>(table + LINES_AT),
-                   *codes = reinterpret_cast<const uint16_t *>(table + CODES_AT);
-    const Pass *all_passes = reinterpret_cast<const Pass *>(table + PASSES_AT);
-    const PointClass *classes = reinterpret_cast<const PointClass *>(table + CLASSES_AT);
+    const PointTable<Element> own{table};
+    const uint32_t anchors = own.anchors();
     // Anchors are a lattice of two columns, and of two rows if there are planes, summed along all axes.
     constexpr uint32_t IN_PLANE = AXES == 3 ? 4 : 2;
     uint32_t above = 0;
     for (uint32_t window = 0; window < anchors; window += WARP) {
         const uint32_t i = window + lane_id();
-        uint32_t sum = i < anchors ? uint32_t(int32_t(target.codes[codes[i]])) : 0;
+        uint32_t sum = i < anchors ? uint32_t(int32_t(target.codes[own.code(i)])) : 0;
 #pragma unroll
         for (uint32_t axis = 1; axis < IN_PLANE; axis *= 2) {
             const uint32_t before = __shfl_xor_sync(ALL_LANES, sum, axis);
@@ -52,29 +33,18 @@ __device__ inline void interpolate(const Target &target, const uint32_t *table, 
         sum += above;
         above = __shfl_sync(ALL_LANES, sum, WARP - IN_PLANE + lane_id() % IN_PLANE);
         if (i < anchors) {
-            memory[stored(lines[i])] = value_of(int32_t(sum + uint32_t(target.base)), values);
+            memory[stored_in_row(own.line(i))] = value_of(int32_t(sum + uint32_t(target.base)), values);
         }
     }
     __syncwarp();
-    for (uint32_t number = 0; number < passes; ++number) {
-        const Pass pass = all_passes[number];
+    for (uint32_t number = 0; number < own.passes(); ++number) {
+        const PointPass pass = own.pass(number);
         const uint32_t count = pass.lines * pass.points;
         for (uint32_t i = lane_id(); i < count; i += WARP) {
-            const uint32_t line = __umulhi(2 * i, pass.by_points), point = i - line * pass.points,
-                           left = pass.points - 1 - point;
-            const uint32_t place = lines[pass.first_line + line] + pass.offset + point * pass.spacing;
-            const PointClass &own = classes[pass.first_class + (left < 2 ? 3 - left : point == 0 ? 0 : 1)];
-            auto value = [&](uint32_t neighbor) { return memory[stored(place + own.neighbors[neighbor])]; };
-            Element prediction;
-            if (is_cubic) {
-                prediction = product(value(0), own.weights[0]);
-                prediction = product_plus(value(1), own.weights[1], prediction);
-                prediction = product_plus(value(2), own.weights[2], prediction);
-                prediction = product_plus(value(3), own.weights[3], prediction);
-            } else {
-                prediction = product_plus(value(2), own.weights[2], product(value(1), own.weights[1]));
-            }
-            memory[stored(place)] = corrected(prediction, target.codes[codes[pass.first_code + i]], values);
+            const uint32_t line = __umulhi(2 * i, pass.by_points), point = i - line * pass.points;
+            const uint32_t place = own.place(pass, line, point);
+            const Element prediction = own.predicted(pass, point, place, is_cubic, memory);
+            memory[stored_in_row(place)] = corrected(prediction, target.codes[own.code(pass.first_code + i)], values);
         }
         __syncwarp();
     }

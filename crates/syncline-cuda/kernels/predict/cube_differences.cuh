@@ -1,16 +1,8 @@
 // The Lorenzo predictors of a tile of 8x8x8 in registers. Lane `l` has the half rows of four elements along x from
-// 4 (l % 2) on, at y = l / 2 % 8 and z = l / 16 + 2 k for `k` from 0 to 3. Integers are floats: all sums are exact as
-// long as integers without the base have magnitudes below CUBE_LIMIT.
+// 4 (l % 2) on, at y = l / 2 % 8 and z = l / 16 + 2 k for `k` from 0 to 3. See predict/ordinary.cuh.
 #pragma once
 #include "device/warp.cuh"
 #include "format/constants.cuh"
-
-// Second differences along three axes sum 64 integers at most.
-constexpr float CUBE_LIMIT = float(1 << 24) / 64;
-
-struct CubeRows {
-    float of[4][4];
-};
 
 // What the element before is multiplied with and added: -1, or 0 where there is none.
 struct CubeFactors {
@@ -28,7 +20,7 @@ struct CubeFactors {
 };
 
 // Differences along x of the half rows `k` below `planes`, where `applies` is 1 and not 0.
-__device__ inline void difference_x(CubeRows &d, const CubeFactors &factors, uint32_t planes, float applies) {
+__device__ inline void difference_x(Quads &d, const CubeFactors &factors, uint32_t planes, float applies) {
 #pragma unroll
     for (uint32_t k = 0; k < 4; ++k) {
         if (k < planes) {
@@ -42,7 +34,7 @@ __device__ inline void difference_x(CubeRows &d, const CubeFactors &factors, uin
 }
 
 // Differences along y of the elements `j` below `columns` of the half rows `k` below `planes`, where `applies` is 1.
-__device__ inline void difference_y(CubeRows &d, const CubeFactors &factors, uint32_t planes, uint32_t columns,
+__device__ inline void difference_y(Quads &d, const CubeFactors &factors, uint32_t planes, uint32_t columns,
                                     float applies) {
 #pragma unroll
     for (uint32_t k = 0; k < 4; ++k) {
@@ -59,7 +51,7 @@ __device__ inline void difference_y(CubeRows &d, const CubeFactors &factors, uin
 }
 
 // Differences along z of the elements `j` below `columns`, where `applies` is 1.
-__device__ inline void difference_z(CubeRows &d, const CubeFactors &factors, uint32_t columns, float applies) {
+__device__ inline void difference_z(Quads &d, const CubeFactors &factors, uint32_t columns, float applies) {
     const bool is_low = lane_id() < 16;
 #pragma unroll
     for (uint32_t j = 0; j < 4; ++j) {
@@ -79,7 +71,7 @@ __device__ inline void difference_z(CubeRows &d, const CubeFactors &factors, uin
 }
 
 // Replaces integers by their residuals under a predictor (docs/FORMAT.md, "Prediction"). Called by the whole warp.
-__device__ inline void difference_cube(CubeRows &d, uint32_t predictor) {
+__device__ inline void difference_cube(Quads &d, uint32_t predictor) {
     if (predictor == 0) {
         return;
     }

@@ -52,6 +52,7 @@ struct TileSource {
     const Element *first;
     uint64_t plane, row;
 
+    TileSource() = default;
     __device__ inline TileSource(const Element *slab, uint64_t first_element, const Geometry &geometry,
                                  const Tile &tile)
         : first(slab + (tile.first_element - first_element)), plane(geometry.strides[1]), row(geometry.strides[2]) {}

@@ -1,11 +1,11 @@
 // Counts the symbols of a sample of each chunk's tiles, coded as the chunk chose.
 //
 // WARPS  warps of a block
-// CUBES  whether whole tiles are those of predict/cubes.cuh
+// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
-#if CUBES
-#include "predict/cubes.cuh"
+#if ORDINARY
+#include "predict/ordinary.cuh"
 #endif
 #include "strips/sample.cuh"
 #include "strips/tile_strips.cuh"
@@ -62,19 +62,18 @@ struct Counting {
         tile_sync();
     }
 
-#if CUBES
+#if ORDINARY
     // Counts the symbols of a whole tile. Returns whether it is ordinary. Called by the whole warp.
-    __device__ inline bool count_cube(const TileWork &work, const uint32_t *lines, bool vectors) const {
-        CubeMemory &memory = reinterpret_cast<CubeMemory &>(work.memory);
-        CubeElements elements;
-        elements.load(work.source, vectors);
-        CodedCube coded;
-        if (!predict_cube(step, choice, lines + (choice.scheme - 1) * TABLE_WORDS, elements, memory, coded)) {
+    __device__ inline bool count_ordinary(const TileWork &work, const uint32_t *schemes, bool vectors) const {
+        OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
+        const OrdinaryElements elements(work.source, vectors);
+        CodedOrdinary coded;
+        if (!predict_ordinary(step, choice, schemes + (choice.scheme - 1) * TABLE_WORDS, elements, memory, coded)) {
             return false;
         }
         if (!coded.is_constant) {
             uint32_t *own = histogram + class_of(coded.cost) * SYMBOLS;
-            LaneValues(coded.codes, memory).for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
+            LaneValues(memory.codes[coded.codes], memory).for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
                 count(own, zeros, value, coded.is_dense());
             });
             if (lane_id() == 0) {
@@ -88,12 +87,12 @@ struct Counting {
 };
 
 // Counts by codebook: those of classes, then that of bitmaps. The grid is (blocks of a chunk, chunks). `counts` has the
-// counts of each chunk and `live` its number of tiles in the sample that are not constant; both are 0 before. `lines`
-// has the tables of lines of all schemes; `vectors`: see `encode_cubes`.
+// counts of each chunk and `live` its number of tiles in the sample that are not constant; both are 0 before. `schemes`
+// has the tables of all schemes; `vectors`: see `encode_ordinary`.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     count_symbols(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                   const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
-                  const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *lines,
+                  const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *schemes,
                   const ChunkChoice *choices, uint32_t *counts, uint32_t *live) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ uint32_t histogram[strips::CODEBOOKS * SYMBOLS];
@@ -121,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
             break; // It is the last lot.
         }
         TileWork work(*quantizer, slab, first_element, geometry, batch.first_tile + first + number, memory);
-#if CUBES
-        if (geometry.is_unclipped(work.tile) && counting.count_cube(work, lines, vectors != 0)) {
+#if ORDINARY
+        if (geometry.is_unclipped(work.tile) && counting.count_ordinary(work, schemes, vectors != 0)) {
             continue;
         }
 #endif

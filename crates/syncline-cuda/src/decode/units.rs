@@ -7,14 +7,14 @@ use syncline_core::container::{Header, MAX_CLASSES};
 use syncline_core::geometry::Geometry;
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN};
 
+use super::Format;
 use super::structs::{Request, Values};
-use super::{Format, points};
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{DriverContext, Result};
 use crate::geometry::DeviceGeometry;
-use crate::predict::lines;
+use crate::predict::{lines, points};
 
 declare_kernels! {
     /// The kernel of `kernels/decode/cubes.cu`.

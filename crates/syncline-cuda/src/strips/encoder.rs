@@ -14,14 +14,14 @@ use syncline_core::predict::orders::PREDICTORS;
 use syncline_core::strips::SYMBOLS;
 
 use super::Encoded;
-use super::cubes::{CubeEncoder, CubeFormat};
+use super::ordinary::{OrdinaryEncoder, OrdinaryShape};
 use super::structs::{CODEBOOK_BYTES, CODEBOOKS, ChunkChoice, CodebookSize, TABLES, TileOutputs};
 use crate::device::{Arena, Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
-use crate::predict::{InterpolationPlans, lines};
 use crate::quantize::STEP_WORDS;
 
 declare_kernels! {
@@ -30,7 +30,7 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn choose(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, vectors: u32, lines: Option<In<u32>>, candidates: u32,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: Option<In<u32>>, candidates: u32,
             codes: u32, costs: Out<u32>, done: Out<u32>, choices: Out<ChunkChoice>, listed: Option<Out<u32>>,
         );
     }
@@ -42,7 +42,7 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn count_symbols(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, vectors: u32, lines: Option<In<u32>>,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: Option<In<u32>>,
             choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
         );
     }
@@ -162,13 +162,13 @@ impl Variant {
         32 * self.warps_of_tile() * self.tiles_of_block()
     }
 
-    fn cubes(self) -> CubeFormat {
-        CubeFormat { element_bytes: self.element_bytes, logarithm: self.logarithm }
+    fn shape(self) -> OrdinaryShape {
+        OrdinaryShape { axes: self.axes, element_bytes: self.element_bytes, logarithm: self.logarithm }
     }
 
-    /// Whether whole tiles are those of `kernels/predict/cubes.cuh`.
-    fn has_cubes(self) -> bool {
-        self.axes == 3 && !self.large
+    /// Whether whole tiles are those of `kernels/predict/ordinary.cuh`.
+    fn has_ordinary(self) -> bool {
+        !self.large
     }
 
     /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
@@ -198,11 +198,11 @@ impl Variant {
             ("TILE_WARPS", self.warps_of_tile()),
             ("WARPS", self.warps_of_tile() * self.tiles_of_block()),
             ("MEMORY_BYTES", self.memory()),
-            ("CUBES", self.has_cubes().into()),
+            ("ORDINARY", self.has_ordinary().into()),
         ];
         let own = own.map(|(name, value)| (name, value.into())).into_iter().chain(sample_constants());
-        match self.has_cubes() {
-            true => own.chain(lines::constants()).collect(),
+        match self.has_ordinary() {
+            true => own.chain(self.shape().constants()).collect(),
             false => own.collect(),
         }
     }
@@ -210,7 +210,7 @@ impl Variant {
 
 /// Every specialization of the kernels of this module, for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let mut all = CubeEncoder::specializations();
+    let mut all = super::ordinary::specializations();
     all.push(CodebookKernels::specialization());
     for element_bytes in [4, 8] {
         for (logarithm, measured) in [(false, false), (false, true), (true, false)] {
@@ -228,12 +228,6 @@ pub(super) fn specializations() -> Vec<Specialization> {
     all
 }
 
-/// Copies the tables of lines to the device.
-fn copy_lines(stream: &Arc<CudaStream>) -> Result<CudaSlice<u32>> {
-    let tables = lines::tables().ok_or_else(|| CudaError::invalid("lines of tiles are not as the kernels need"))?;
-    stream.clone_htod(&tables).doing("copying the lines of tiles")
-}
-
 /// Encodes the tiles of chunks of arrays of one tiling.
 #[derive(Debug)]
 pub struct TileEncoder {
@@ -246,10 +240,10 @@ pub struct TileEncoder {
     count: CountKernels,
     codebooks: CodebookKernels,
     encode: EncodeKernels,
-    /// The tables of lines of all schemes, if whole tiles are cubes.
-    lines: Option<CudaSlice<u32>>,
-    /// For whole ordinary cubes, unless squared errors are summed.
-    cubes: Option<CubeEncoder>,
+    /// The tables of all schemes for whole ordinary tiles, if there are any.
+    schemes: Option<CudaSlice<u32>>,
+    /// For whole ordinary tiles, unless squared errors are summed.
+    ordinary: Option<OrdinaryEncoder>,
     multiprocessors: u32,
 }
 
@@ -275,12 +269,12 @@ impl TileEncoder {
             count: CountKernels::load(device, unmeasured)?,
             codebooks: CodebookKernels::load(device)?,
             encode: EncodeKernels::load(device, variant)?,
-            lines: match variant.has_cubes() {
-                true => Some(copy_lines(stream)?),
+            schemes: match variant.has_ordinary() {
+                true => Some(variant.shape().tables(stream, geometry)?),
                 false => None,
             },
-            cubes: match variant.has_cubes() && !variant.measured {
-                true => Some(CubeEncoder::new(device, variant.cubes())?),
+            ordinary: match variant.has_ordinary() && !variant.measured {
+                true => Some(OrdinaryEncoder::new(device, variant.shape())?),
                 false => None,
             },
             multiprocessors: device.info().multiprocessors,
@@ -327,7 +321,7 @@ impl TileEncoder {
         let mut done = [cleared.take(chunks)?, cleared.take(chunks)?];
         let mut costs = frame.slice(chunks * (PREDICTORS + MOST_CANDIDATES) * MOST_SAMPLED)?;
         // The number of tiles that another kernel leaves over, then those tiles.
-        let mut listed = match self.cubes {
+        let mut listed = match self.ordinary {
             Some(_) => Some(frame.slice(1 + batch.tiles() as usize)?),
             None => None,
         };
@@ -373,9 +367,9 @@ impl Work<'_> {
         u32::from(origin.is_multiple_of(16) && encoder.device_geometry.row().is_multiple_of(4))
     }
 
-    /// Returns the tables of lines, as kernels take them.
-    fn lines(&self) -> Option<&dyn DevicePtr<u32>> {
-        self.encoder.lines.as_ref().map(|lines| lines as &dyn DevicePtr<u32>)
+    /// Returns the tables of schemes, as kernels take them.
+    fn schemes(&self) -> Option<&dyn DevicePtr<u32>> {
+        self.encoder.schemes.as_ref().map(|schemes| schemes as &dyn DevicePtr<u32>)
     }
 
     fn grid(&self, blocks: u32) -> Grid {
@@ -410,7 +404,7 @@ impl Work<'_> {
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
         unsafe {
             launch!(encoder.choose.choose on stream, grid; &slab.bytes, slab.first_element, encoder.device_geometry,
-                *batch, step, plans, self.vectors(), self.lines(), candidates, codes, costs, done, choices, listed)
+                *batch, step, plans, self.vectors(), self.schemes(), candidates, codes, costs, done, choices, listed)
         }
     }
 
@@ -427,7 +421,7 @@ impl Work<'_> {
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {
             launch!(encoder.count.count_symbols on stream, grid; &slab.bytes, slab.first_element,
-                encoder.device_geometry, *batch, step, plans, self.vectors(), self.lines(), choices, counts, live)
+                encoder.device_geometry, *batch, step, plans, self.vectors(), self.schemes(), choices, counts, live)
         }
     }
 
@@ -453,8 +447,8 @@ impl Work<'_> {
         };
         let mut blocks = batch.tiles().div_ceil(encoder.variant.tiles_of_block());
         let mut rest = None;
-        if let (Some(cubes), Some(lines), Some(listed)) = (&encoder.cubes, &encoder.lines, listed) {
-            cubes.encode(self, codewords, &encoded.choices.as_view(), outputs, (lines, &mut *listed))?;
+        if let (Some(ordinary), Some(schemes), Some(listed)) = (&encoder.ordinary, &encoder.schemes, listed) {
+            ordinary.encode(self, codewords, &encoded.choices.as_view(), outputs, (schemes, &mut *listed))?;
             blocks = blocks.min(encoder.multiprocessors * LISTED_BLOCKS);
             rest = Some(&*listed as &dyn DevicePtr<u32>);
         }

@@ -180,17 +180,18 @@ fn chunks_whose_samples_mislead_are_the_cpus() {
 }
 
 #[test]
-fn ordinary_cubes_are_the_cpus() {
+fn ordinary_tiles_are_the_cpus() {
     let Some(device) = device() else { return };
-    let (mut seen, mut share) = (Seen::default(), Share::all().if_tiny(3, 0));
+    let (mut seen, mut share) = (Seen::default(), Share::all().if_tiny(5, 0));
     let mut schemes = std::collections::HashSet::new();
     // Rows of whole vectors, and others.
-    let shapes = [[24, 16, 40], [17, 25, 27]];
+    let shapes: [&[u64]; 6] = [&[24, 16, 40], &[17, 25, 27], &[96, 72], &[70, 107], &[8000], &[4099]];
     for (extents, element) in shapes.into_iter().flat_map(|extents| TYPES.map(|element| (extents, element))) {
-        let [_, height, width] = extents;
+        let width = extents[extents.len() - 1].min(300);
+        let height = if extents.len() > 1 { extents[extents.len() - 2] } else { 13 };
         let at = |i: u64| [i / width / height, i / width % height, i % width].map(|place| place as f64);
         let field = |name: &str, value: &dyn Fn([f64; 3], f64) -> f64| {
-            Field::new(name, element, &extents, |i| value(at(i), Random(i).unit() - 0.5))
+            Field::new(name, element, extents, |i| value(at(i), Random(i).unit() - 0.5))
         };
         let wave = |place: f64, length: f64| (place / length).sin();
         let fields = [

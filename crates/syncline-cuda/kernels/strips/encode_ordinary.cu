@@ -1,39 +1,41 @@
-// Encodes whole ordinary tiles of 8x8x8 (predict/cubes.cuh). All others are listed for encode_any.
+// Encodes whole ordinary tiles (predict/ordinary.cuh). All others are listed for encode_any.
 //
 // WARPS         warps of a block
 // MEMORY_BYTES  shared memory of a block
 // RESIDENT      resident blocks of a multiprocessor, for the allocation of registers
-// TABLE_WORDS   words of the table of lines of a scheme
-#include "predict/cubes.cuh"
+// TABLE_WORDS   words of the table of a scheme
+#include "predict/ordinary.cuh"
 #include "strips/bits.cuh"
 
 // Strips that a tile has room for in the results: also those of bitmaps, which these tiles have not.
-constexpr uint32_t STRIP_SLOTS = CUBE_STRIPS + 2 * CUBE / strips::BITS_OF_BITMAP_STRIP;
-// Words of bits that a tile has room for.
-constexpr uint32_t BIT_WORDS = 288;
+constexpr uint32_t STRIP_SLOTS = QUADS + 2 * TILE_ELEMENTS / strips::BITS_OF_BITMAP_STRIP;
 
 struct __align__(16) WarpMemory {
-    CubeMemory tile;
-    uint32_t bits[BIT_WORDS + 2]; // 0 between tiles
-    uint32_t starts[CUBE_STRIPS]; // of strips: the lane that has the first value, and its bits before
-    uint32_t unused[2];
+    OrdinaryMemory tile;
+    uint32_t starts[8]; // of strips: the lane that has the first value, and its bits before
+
+    // The bits of a tile take the place of its codes, of which a list has been made.
+    __device__ inline uint32_t *bits() { return reinterpret_cast<uint32_t *>(tile.codes); }
 };
+// Words of bits that a tile has room for, with two more behind them.
+constexpr uint32_t BIT_WORDS = sizeof(OrdinaryMemory::codes) / 4 - 2;
+static_assert(QUADS <= 8, "a start for each strip");
 
 struct BlockMemory {
     WarpMemory warps[WARPS];
+    uint32_t table[(TABLE_WORDS + 3) / 4 * 4];
     uint32_t codewords[strips::MAX_CLASSES * SYMBOLS];
-    uint32_t lines[TABLE_WORDS];
     ChunkChoice choice;
     uint32_t ticket;
     uint32_t unused[3];
 };
 static_assert(sizeof(BlockMemory) <= MEMORY_BYTES, "the launcher knows the size");
 
-// Writes the bits of a tile to `memory.bits`. Lane `i` below CUBE_STRIPS gets the first bit of strip `i` in `start`.
+// Writes the bits of a tile to `memory.bits()`. Lane `i` below QUADS gets the first bit of strip `i` in `start`.
 // Returns the number of bits; if there is no room for them, nothing is written. Called by the whole warp.
 __device__ inline uint32_t write_bits(const int16_t *codes, bool is_dense, const uint32_t *codewords,
                                       WarpMemory &memory, uint32_t &start) {
-    if (lane_id() < CUBE_STRIPS) {
+    if (lane_id() < QUADS) {
         memory.starts[lane_id()] = ~0u;
     }
     const LaneValues own(codes, memory.tile);
@@ -54,21 +56,25 @@ __device__ inline uint32_t write_bits(const int16_t *codes, bool is_dense, const
                    total = __shfl_sync(ALL_LANES, through, WARP - 1);
     __syncwarp();
     // Strips without values start where the next one does.
-    const uint32_t first = lane_id() < CUBE_STRIPS ? memory.starts[lane_id()] : ~0u;
+    const uint32_t first = lane_id() < QUADS ? memory.starts[lane_id()] : ~0u;
     start = __shfl_sync(ALL_LANES, position, first >> 16 & 31) + (first & 0xFFFF);
     start = first == ~0u ? total : start;
 #pragma unroll
-    for (uint32_t distance = 1; distance < CUBE_STRIPS; ++distance) {
+    for (uint32_t distance = 1; distance < QUADS; ++distance) {
         start = min_of(start, __shfl_down_sync(ALL_LANES, start, 1));
     }
     if (total > 32 * BIT_WORDS) {
         return total;
     }
+    for (uint32_t i = lane_id(); i < ceil_div(total, 32) + 2; i += WARP) {
+        memory.bits()[i] = 0;
+    }
+    __syncwarp();
     if (__all_sync(ALL_LANES, count <= 64)) {
         if (count > 0) {
             const uint64_t left = bits << (64 - count);
             const uint32_t high = uint32_t(left >> 32), low = uint32_t(left), shift = position % 32;
-            uint32_t *word = memory.bits + position / 32;
+            uint32_t *word = memory.bits() + position / 32;
             atomicOr(word, high >> shift);
             if (shift + count > 32) {
                 atomicOr(word + 1, __funnelshift_r(low, high, shift));
@@ -78,7 +84,7 @@ __device__ inline uint32_t write_bits(const int16_t *codes, bool is_dense, const
             }
         }
     } else {
-        BitPacker packer(memory.bits, position);
+        BitPacker packer(memory.bits(), position);
         own.for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
             for_symbols(zeros, value, is_dense, has, [&](uint32_t symbol, uint32_t extra, uint32_t extra_bits) {
                 packer.put(codewords[symbol] >> 8, codewords[symbol] & 0xFF);
@@ -92,21 +98,22 @@ __device__ inline uint32_t write_bits(const int16_t *codes, bool is_dense, const
 }
 
 // What the tiles of a block share.
-struct CubeWork {
+struct OrdinaryWork {
     const Step &step;
     const TileOutputs &outputs;
     const BlockMemory &block;
     uint32_t chunk;
 
     // Encodes tile `number` of the batch. Returns false if it is not ordinary. Called by the whole warp.
-    __device__ inline bool encode(uint32_t number, const CubeElements &elements, WarpMemory &memory) const;
+    __device__ inline bool encode(uint32_t number, const OrdinaryElements &elements, WarpMemory &memory) const;
 };
 
-__device__ inline bool CubeWork::encode(uint32_t number, const CubeElements &elements, WarpMemory &memory) const {
+__device__ inline bool OrdinaryWork::encode(uint32_t number, const OrdinaryElements &elements,
+                                            WarpMemory &memory) const {
     const uint32_t lane = lane_id();
     const ChunkChoice &choice = block.choice;
-    CodedCube coded;
-    if (!predict_cube(step, choice, block.lines, elements, memory.tile, coded)) {
+    CodedOrdinary coded;
+    if (!predict_ordinary(step, choice, block.table, elements, memory.tile, coded)) {
         return false;
     }
     uint32_t class_number = 0;
@@ -118,7 +125,8 @@ __device__ inline bool CubeWork::encode(uint32_t number, const CubeElements &ele
     }
     uint32_t bits = 0, start = 0;
     if (!coded.is_constant) {
-        bits = write_bits(coded.codes, coded.is_dense(), block.codewords + class_number * SYMBOLS, memory, start);
+        bits = write_bits(memory.tile.codes[coded.codes], coded.is_dense(), block.codewords + class_number * SYMBOLS,
+                          memory, start);
         if (bits > 32 * BIT_WORDS) {
             return false;
         }
@@ -129,9 +137,8 @@ __device__ inline bool CubeWork::encode(uint32_t number, const CubeElements &ele
         first = atomicAdd(&outputs.taken[chunk], words);
     }
     const uint32_t next = __shfl_down_sync(ALL_LANES, start, 1);
-    if (lane < CUBE_STRIPS && !coded.is_constant) {
-        outputs.strip_bits[uint64_t(number) * STRIP_SLOTS + lane] =
-            uint16_t((lane + 1 < CUBE_STRIPS ? next : bits) - start);
+    if (lane < QUADS && !coded.is_constant) {
+        outputs.strip_bits[uint64_t(number) * STRIP_SLOTS + lane] = uint16_t((lane + 1 < QUADS ? next : bits) - start);
     }
     first = __shfl_sync(ALL_LANES, first, 0);
     if (lane == 0) {
@@ -143,30 +150,27 @@ __device__ inline bool CubeWork::encode(uint32_t number, const CubeElements &ele
     uint32_t *to = outputs.words + uint64_t(chunk) * outputs.chunk_words + first;
     for (uint32_t i = lane; i < words; i += WARP) {
         if (has_room) {
-            to[i] = memory.bits[i];
+            to[i] = memory.bits()[i];
         }
-        memory.bits[i] = 0;
     }
     __syncwarp();
     return true;
 }
 
-// Encodes the ordinary tiles of a batch, and lists the others behind their number, which is 0 before. `vectors` says
-// whether half rows start on multiples of 16 bytes. Each block has about the same number of consecutive tiles.
+// `schemes` has the tables of all schemes. Encodes the ordinary tiles of a batch, and lists the others behind their
+// number, which is 0 before. `vectors` says whether quads of elements start on multiples of 16 bytes. Each block has
+// about the same number of consecutive tiles.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
-    encode_cubes(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
-                 const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer, uint32_t vectors,
-                 const uint32_t *lines, const ChunkChoice *choices, const uint32_t *codewords,
-                 const __grid_constant__ TileOutputs outputs, uint32_t *listed) {
+    encode_ordinary(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
+                    const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer, uint32_t vectors,
+                    const uint32_t *schemes, const ChunkChoice *choices, const uint32_t *codewords,
+                    const __grid_constant__ TileOutputs outputs, uint32_t *listed) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     BlockMemory &block = *reinterpret_cast<BlockMemory *>(dynamic);
     WarpMemory &memory = block.warps[warp_id()];
     const Step &step = *quantizer;
     const uint32_t begin = uint32_t(uint64_t(batch.tiles) * blockIdx.x / gridDim.x),
                    end = uint32_t(uint64_t(batch.tiles) * (blockIdx.x + 1) / gridDim.x);
-    for (uint32_t i = lane_id(); i < BIT_WORDS + 2; i += WARP) {
-        memory.bits[i] = 0;
-    }
     for (uint32_t first = begin; first < end;) {
         const uint32_t chunk = first / batch.chunk_tiles, last = min_of(end, batch.chunk_first(chunk + 1));
         const ChunkChoice choice = choices[chunk];
@@ -178,15 +182,15 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
             block.codewords[i] = tables[i];
         }
         for (uint32_t i = threadIdx.x; i < TABLE_WORDS && choice.scheme != 0; i += WARPS * WARP) {
-            block.lines[i] = lines[(choice.scheme - 1) * TABLE_WORDS + i];
+            block.table[i] = schemes[(choice.scheme - 1) * TABLE_WORDS + i];
         }
         if (threadIdx.x == 0) {
             block.choice = choice;
             block.ticket = first + WARPS;
         }
         __syncthreads();
-        const CubeWork work{step, outputs, block, chunk};
-        auto load = [&](uint32_t number, CubeElements &elements) {
+        const OrdinaryWork work{step, outputs, block, chunk};
+        auto load = [&](uint32_t number, OrdinaryElements &elements) {
             if (number >= last) {
                 return false;
             }
@@ -194,11 +198,11 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
             if (!geometry.is_unclipped(tile)) {
                 return false;
             }
-            elements.load(TileSource(slab, first_element, geometry, tile), vectors != 0);
+            elements = OrdinaryElements(TileSource(slab, first_element, geometry, tile), vectors != 0);
             return true;
         };
         uint32_t number = first + warp_id();
-        CubeElements own, ahead;
+        OrdinaryElements own, ahead;
         bool is_loaded = load(number, own);
         while (number < last) {
             uint32_t next = 0;

@@ -10,7 +10,7 @@ use syncline_core::strips::STRIP_LEN;
 pub const STRIP_ROOM: usize = 136;
 /// Passes that a table has room for: along one axis at eleven distances, along two at six, or along three at four.
 const MOST_PASSES: usize = 12;
-/// Words of a pass (`Pass` of the kernel).
+/// Words of a pass (`PointPass` of kernels).
 const PASS_WORDS: usize = 8;
 /// Classes of points of a pass: the first one, those between, and the last two.
 const CLASSES: usize = 4;

@@ -1,0 +1,170 @@
+//! Encodes whole ordinary tiles: launcher of `kernels/strips/encode_ordinary.cu`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use syncline_core::container::MAX_CLASSES;
+use syncline_core::geometry::Geometry;
+use syncline_core::strips::{STRIP_LEN, SYMBOLS};
+
+use super::encoder::Work;
+use super::structs::{ChunkChoice, TileOutputs};
+use crate::device::{Device, Grid, Specialization};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::predict::{lines, points};
+
+declare_kernels! {
+    /// The kernel of `kernels/strips/encode_ordinary.cu`.
+    struct OrdinaryKernels in "strips/encode_ordinary.cu", of (shape: OrdinaryShape) {
+        with SHAPE = shape.constants();
+        with ELEMENT_BYTES = shape.element_bytes;
+        with LOGARITHM = shape.logarithm;
+        with MEASURE = false;
+        with AXES = shape.axes;
+        with TILE_ELEMENTS = shape.elements();
+        with TILE_WARPS = 1u32;
+        with WARPS = shape.warps();
+        with MEMORY_BYTES = shape.memory_bytes();
+        with RESIDENT = shape.resident();
+        fn encode_ordinary(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            step: In<u64> as "const Step *", vectors: u32, schemes: In<u32>, choices: In<ChunkChoice>,
+            codewords: In<u32>, outputs: TileOutputs, listed: Out<u32>,
+        );
+    }
+}
+
+/// Tiles of 1,024, of 32x32, or of 8x8x8, and what is in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OrdinaryShape {
+    pub axes: u32,
+    pub element_bytes: u32,
+    pub logarithm: bool,
+}
+
+impl OrdinaryShape {
+    fn is_cube(self) -> bool {
+        self.axes == 3
+    }
+
+    fn elements(self) -> u32 {
+        if self.is_cube() { 512 } else { 1024 }
+    }
+
+    fn layout(self) -> points::Layout {
+        points::Layout::new(self.elements() as usize, self.element_bytes as usize)
+    }
+
+    /// Returns the constants of `kernels/predict/ordinary.cuh`.
+    pub fn constants(self) -> Vec<(&'static str, u64)> {
+        let layout = self.layout();
+        let of_rows = || {
+            let numbers = [
+                ("WIDTH", 32),
+                ("PASSES_AT", points::PASSES_AT),
+                ("CLASSES_AT", points::CLASSES_AT),
+                ("LINES_AT", layout.lines_at),
+                ("CODES_AT", layout.codes_at),
+                ("TABLE_WORDS", layout.words),
+                ("STRIP_ROOM", points::STRIP_ROOM),
+            ];
+            numbers.map(|(name, number)| (name, number as u64)).to_vec()
+        };
+        let mut all = if self.is_cube() { lines::constants() } else { of_rows() };
+        all.push(("ROWS", u64::from(!self.is_cube())));
+        all
+    }
+
+    /// Returns the tables of all schemes.
+    pub fn tables(self, stream: &Arc<CudaStream>, geometry: &Geometry) -> Result<CudaSlice<u32>> {
+        let tables = match (self.is_cube(), self.element_bytes) {
+            _ if self.logarithm => Some(vec![0]), // Logarithms are not interpolated.
+            (true, _) => lines::tables(),
+            (false, 4) => points::tables::<f32>(geometry),
+            (false, _) => points::tables::<f64>(geometry),
+        };
+        let tables = tables.ok_or_else(|| CudaError::invalid("schemes are not as the kernels need them"))?;
+        stream.clone_htod(&tables).doing("copying the tables of schemes")
+    }
+
+    /// Warps of a block.
+    fn warps(self) -> u32 {
+        match (self.is_cube(), self.element_bytes) {
+            (true, 4) => 8,
+            (_, 4) | (true, _) => 4,
+            (false, _) => 3,
+        }
+    }
+
+    /// Blocks of a multiprocessor that registers are to suffice for.
+    fn resident(self) -> u32 {
+        if self.is_cube() && self.element_bytes == 4 { 3 } else { 4 }
+    }
+
+    /// Shared memory of a block in bytes, which the kernel checks.
+    fn memory_bytes(self) -> u32 {
+        let elements = self.elements();
+        let (values, strip_room, table) = match self.is_cube() {
+            true => (8 * lines::PLANE as u32, lines::STRIP_ROOM as u32, lines::TABLE_WORDS as u32),
+            false => (elements + elements / 32, points::STRIP_ROOM as u32, self.layout().words as u32),
+        };
+        let codes = 4 * elements / STRIP_LEN as u32 * strip_room;
+        let warp = (values * self.element_bytes).max(4 * elements + 4).next_multiple_of(16) + codes + 32;
+        self.warps() * warp + 4 * ((MAX_CLASSES * SYMBOLS) as u32 + table) + 80
+    }
+}
+
+/// Returns every specialization, for the check that all of them compile.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let mut all = Vec::new();
+    for axes in 1..=3 {
+        for (element_bytes, logarithm) in [(4, false), (8, false), (4, true), (8, true)] {
+            all.push(OrdinaryKernels::specialization(OrdinaryShape { axes, element_bytes, logarithm }));
+        }
+    }
+    all
+}
+
+/// Encodes whole ordinary tiles.
+#[derive(Debug)]
+pub(super) struct OrdinaryEncoder {
+    shape: OrdinaryShape,
+    kernels: OrdinaryKernels,
+    blocks: u32,
+}
+
+impl OrdinaryEncoder {
+    /// Loads the kernel.
+    pub fn new(device: &Device, shape: OrdinaryShape) -> Result<Self> {
+        let kernels = OrdinaryKernels::load(device, shape)?;
+        kernels.encode_ordinary.allow_shared_memory(shape.memory_bytes())?;
+        let resident = kernels.encode_ordinary.blocks_per_multiprocessor(32 * shape.warps(), shape.memory_bytes())?;
+        Ok(Self { shape, kernels, blocks: device.info().multiprocessors * resident.max(1) })
+    }
+
+    /// Queues the encoding of the ordinary tiles of a batch. `schemes` has the tables of all schemes. `listed` receives the number of the others, which must be 0
+    /// before, and these.
+    pub fn encode(
+        &self,
+        work: &Work<'_>,
+        codewords: &CudaView<'_, u32>,
+        choices: &CudaView<'_, ChunkChoice>,
+        outputs: TileOutputs,
+        (schemes, listed): (&CudaSlice<u32>, &mut CudaViewMut<'_, u32>),
+    ) -> Result<()> {
+        let (slab, geometry, batch) = (work.slab, work.geometry(), work.batch);
+        let warps = self.shape.warps();
+        let grid = Grid::new(self.blocks.min(batch.tiles().div_ceil(warps)), 32 * warps);
+        let grid = grid.shared_memory(self.shape.memory_bytes());
+        // SAFETY: the slab has the elements of the batch. There are codewords and a choice for each chunk, outputs for
+        // each tile, and `listed` has room for the number and all tiles. `self` outlives the work of the stream.
+        unsafe {
+            launch!(self.kernels.encode_ordinary on work.stream, grid; &slab.bytes, slab.first_element, *geometry, *batch,
+                work.step, work.vectors(), schemes, choices, codewords, outputs, listed)
+        }
+    }
+}
