@@ -1,10 +1,10 @@
 //! The stream of codes: quantization codes of tiles as run/size symbols of Huffman codebooks, with extra bits after the
 //! codewords (`docs/FORMAT.md`, "Codes").
 //!
-//! As in JPEG, a symbol stands for a run of zeros and the size in bits of the value after it; the value's lower bits and
-//! its sign follow as extra bits. The codes of a tile form strips of [`STRIP_LEN`], which are encoded apart from each
-//! other, so that a GPU decodes them side by side. A strip ends with its last value that is not zero: the index says how
-//! many bits it has, and the rest of it is zeros.
+//! As in JPEG, a symbol stands for a run of zeros and the size in bits of the value after it; the value's lower bits
+//! and its sign follow as extra bits. The codes of a tile form strips of [`STRIP_LEN`], which are encoded apart from
+//! each other, so that a GPU decodes them side by side. A strip ends with its last value that is not zero: the index
+//! says how many bits it has, and the rest of it is zeros.
 
 mod alphabet;
 mod codebook;

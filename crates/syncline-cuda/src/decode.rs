@@ -177,8 +177,8 @@ impl TileDecoder {
         }
         let grid = Grid::new(blocks, warps * 32).shared_memory(warps * self.format.memory_bytes()).early(true);
         // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; `check` has
-        // ensured that the output contains the elements of the tiles. Plans that are not those of this stream have indices of
-        // other tiles, which the caller rules out.
+        // ensured that the output contains the elements of the tiles. Plans that are not those of this stream have
+        // indices of other tiles, which the caller rules out.
         unsafe {
             launch!(self.any.decode_any on &stream, grid; input, self.geometry, parsed, self.values, plans, request,
                 output)

@@ -452,7 +452,8 @@ fn ranges_of_chunks_give_the_same_records() {
     }
 }
 
-/// Tiles without valid elements repeat the base of the tile before, and interpolation in others depends on none of them.
+/// Tiles without valid elements repeat the base of the tile before, and interpolation in others depends on none of
+/// them.
 #[test]
 fn tiles_without_valid_elements() {
     let Some(device) = common::device() else { return };

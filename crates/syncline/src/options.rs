@@ -184,8 +184,8 @@ impl CompressOptions {
         self.advanced.coder.unwrap_or(self.effort.coder())
     }
 
-    /// Returns the size of the tiles of streams with an error bound: the one that was set, or that of the effort. `None`
-    /// chooses it by a sample.
+    /// Returns the size of the tiles of streams with an error bound: the one that was set, or that of the effort.
+    /// `None` chooses it by a sample.
     pub(crate) fn tile(&self) -> Option<TileSize> {
         self.advanced.tile.or((self.effort != Effort::Best).then_some(TileSize::Small))
     }

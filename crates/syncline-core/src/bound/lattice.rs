@@ -12,8 +12,8 @@ const FIRST_VALUES: usize = 256;
 /// The smallest difference of two values may be this many times the number, or fewer.
 const MOST_STEPS: u32 = 4;
 
-/// Returns the number of which these values of an array are whole multiples, to within a quarter of `bound`, if there is
-/// one that is more than twice the bound. `rounding` is half a unit in the last place of the values, relative.
+/// Returns the number of which these values of an array are whole multiples, to within a quarter of `bound`, if there
+/// is one that is more than twice the bound. `rounding` is half a unit in the last place of the values, relative.
 pub fn spacing(values: &[f64], bound: f64, rounding: f64) -> Option<f64> {
     let largest = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
     let noise = 4.0 * rounding * largest;
@@ -37,8 +37,8 @@ pub fn spacing(values: &[f64], bound: f64, rounding: f64) -> Option<f64> {
     })
 }
 
-/// Returns a number that is close to `spacing` and of which the ascending values are whole multiples, as far as that can
-/// be found. The larger a multiple, the better known is the number.
+/// Returns a number that is close to `spacing` and of which the ascending values are whole multiples, as far as that
+/// can be found. The larger a multiple, the better known is the number.
 fn refine(values: &[f64], mut spacing: f64) -> Option<f64> {
     let (first, last) = (*values.first()?, *values.last()?);
     let largest = if first.abs() > last.abs() { first } else { last };

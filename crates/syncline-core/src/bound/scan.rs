@@ -257,12 +257,12 @@ impl Scan {
         self.len.div_ceil(MOST_VALUES).max(1)
     }
 
-    /// Returns the number of the element at this place of the list of those that propose a lattice. Distances change, so
-    /// that the list does not follow a pattern of the array.
+    /// Returns the number of the element at this place of the list of those that propose a lattice. Distances change,
+    /// so that the list does not follow a pattern of the array.
     pub fn value_element(&self, place: u64) -> u64 {
         let stride = self.value_stride();
         let turn = u128::from((place as u32).wrapping_mul(2_654_435_769));
-        place * stride + (turn * u128::from(stride) >> 32) as u64
+        place * stride + ((turn * u128::from(stride)) >> 32) as u64
     }
 
     /// Adds the bits of elements of the list of [`Self::value_element`], from place `first` on.

@@ -16,8 +16,8 @@ pub const INTERPOLATED: u8 = 3;
 pub struct TileMeta {
     /// All residuals are 0, no group is stored.
     pub constant: bool,
-    /// In a lossless chunk, the predictor, 0 to 3. In a quantized one, the place of the predictor in the chunk's list, or
-    /// [`INTERPOLATED`].
+    /// In a lossless chunk, the predictor, 0 to 3. In a quantized one, the place of the predictor in the chunk's list,
+    /// or [`INTERPOLATED`].
     pub predictor: u8,
     /// Activity class, 0 to 3.
     pub class: u8,
@@ -74,8 +74,8 @@ fn unpack<'a, const BITS: usize>(
 }
 
 impl TileSection {
-    /// Returns the number of codebooks of a quantized chunk with these tiles: for the codes, or for each of their classes,
-    /// and one for bitmaps if there are any.
+    /// Returns the number of codebooks of a quantized chunk with these tiles: for the codes, or for each of their
+    /// classes, and one for bitmaps if there are any.
     pub fn codebooks(&self) -> usize {
         (if self.classes { MAX_CLASSES } else { 1 }) + usize::from(self.has_bitmaps())
     }

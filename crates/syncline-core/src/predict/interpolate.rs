@@ -172,7 +172,8 @@ impl<T: Real> Interpolation<T> {
         }
     }
 
-    /// Reconstructs the elements `values` of several tiles from their codes; the inverse of [`Self::encode`]. Accepts any codes. `anchor` returns the value of an integer of a lane.
+    /// Reconstructs the elements `values` of several tiles from their codes; the inverse of [`Self::encode`]. Accepts
+    /// any codes. `anchor` returns the value of an integer of a lane.
     pub fn decode<const L: usize>(
         &self,
         plan: &Plan<T>,

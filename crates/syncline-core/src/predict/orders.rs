@@ -322,7 +322,7 @@ mod tests {
                 let own: Vec<i32> = lanes.iter().map(|lanes| lanes[lane]).collect();
                 let expected = by_definition(&own, extent, predictor);
                 let of_lane: Vec<i32> = residuals.iter().map(|residuals| residuals[lane]).collect();
-                prop_assert_eq!(cost, expected.chunks(4).map(|codes| total_cost(codes)).sum::<u32>());
+                prop_assert_eq!(cost, expected.chunks(4).map(total_cost).sum::<u32>());
                 prop_assert_eq!(of_lane, expected);
             }
         }

@@ -54,12 +54,15 @@ impl Symbol {
     pub const LONG_RUN: Self = Self(LONG_RUN as u16);
 
     /// Returns the symbol of 1, 2, 4, 8, or 16 zeros, by the exponent.
+    ///
+    /// # Panics
+    /// The exponent is above 4.
     pub const fn power(exponent: u32) -> Self {
         assert!(exponent < POWERS);
         Self((FIRST_POWER + exponent) as u16)
     }
 
-    /// Returns the symbol of a value that is not 0 after `run` zeros, fewer than [`LONGEST_RUN`]; none if no symbol has
+    /// Returns the symbol of a value that is not 0 after `run` zeros, fewer than 30; none if no symbol has
     /// both.
     #[inline(always)]
     pub const fn of(run: u32, value: i32) -> Option<Self> {
@@ -121,8 +124,8 @@ impl Symbol {
     }
 }
 
-/// Returns the extra bits of a value that is not 0 whose symbol says its size: the lower bits of the magnitude, then the
-/// sign.
+/// Returns the extra bits of a value that is not 0 whose symbol says its size: the lower bits of the magnitude, then
+/// the sign.
 #[inline(always)]
 pub const fn extra_of(value: i32) -> u32 {
     let magnitude = value.unsigned_abs();

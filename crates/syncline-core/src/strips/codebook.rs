@@ -56,7 +56,7 @@ impl Entry {
     const HAS_VALUE: u32 = 1 << 15;
 
     pub(super) fn new(symbol: Symbol, length: u32) -> Self {
-        let bits = length + symbol.extra_bits() | length << 6;
+        let bits = (length + symbol.extra_bits()) | (length << 6);
         let (zeros, value) = match symbol.meaning() {
             Meaning::Run(zeros) => (zeros, 0),
             Meaning::Small(value) => (0, Self::HAS_VALUE | u32::from(value as u16) << 16),

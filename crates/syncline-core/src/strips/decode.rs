@@ -6,8 +6,8 @@ use crate::bits::reader::BitWords;
 /// Bits of a window that are known to be those of the stream.
 const WINDOW_BITS: u32 = 33;
 
-/// Decodes a strip, whose bits are those from `start` to `end`, to one lane of `codes`, which holds zeros. Returns `None`
-/// if the bits are not those of such a strip.
+/// Decodes a strip, whose bits are those from `start` to `end`, to one lane of `codes`, which holds zeros. Returns
+/// `None` if the bits are not those of such a strip.
 #[inline(always)]
 pub(super) fn read_strip<const L: usize>(
     decoder: &Decoder,
@@ -23,8 +23,8 @@ pub(super) fn read_strip<const L: usize>(
     strip.is_done().then_some(())
 }
 
-/// Decodes two strips as [`read_strip`] does. Symbols of both are decoded in turn, because each waits for the one before
-/// it.
+/// Decodes two strips as [`read_strip`] does. Symbols of both are decoded in turn, because each waits for the one
+/// before it.
 #[inline(always)]
 pub(super) fn read_two_strips<const L: usize>(
     decoder: &Decoder,

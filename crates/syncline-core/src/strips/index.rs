@@ -5,8 +5,8 @@ use crate::bits::pack;
 /// Largest minimum that a descriptor can have.
 const MOST_SHORTEST: u32 = 0xfff;
 
-/// Appends the numbers of bits of strips: for each block of 32 a descriptor of 16 bits, the shortest strip and the width
-/// of what the others have more; then what they have more, block by block.
+/// Appends the numbers of bits of strips: for each block of 32 a descriptor of 16 bits, the shortest strip and the
+/// width of what the others have more; then what they have more, block by block.
 pub(super) fn write(lengths: &[u32], out: &mut Vec<u8>) {
     let mut deltas = Vec::new();
     for lengths in lengths.chunks(pack::BLOCK) {

@@ -190,7 +190,8 @@ impl<'a> CodeStream<'a> {
         Ok(Self { header, decoders, lengths, ranks, starts, words, place })
     }
 
-    /// Decodes strips, from number `strip` on, with codebook number `codebook` to one lane of `codes`, which holds zeros.
+    /// Decodes strips, from number `strip` on, with codebook number `codebook` to one lane of `codes`, which holds
+    /// zeros.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the codewords are not those of strips of these lengths.

@@ -58,7 +58,8 @@ fn every_symbol_has_one_meaning() {
 proptest! {
     #[test]
     fn codes_written_are_read_back(
-        codes in codes(), size in prop_oneof![Just(512usize), 1..300usize], sampled in 1..9usize, is_dense in any::<bool>(),
+        codes in codes(), size in prop_oneof![Just(512usize), 1..300usize], sampled in 1..9usize,
+        is_dense in any::<bool>(),
     ) {
         let bytes = encode(&codes, size, sampled, is_dense);
         let stream = CodeStream::parse(&bytes, strips(&codes, size), 4, "test").unwrap();

@@ -176,8 +176,8 @@ impl RecordLayouter {
         let (encoded, heads) = (EncodedTiles::new(&stream, encoded), laid_out.heads(&stream));
         let grid = Grid::new(batch.chunks(), THREADS).early(true);
         // SAFETY: `fits` shows that there is an entry for each chunk, tile, and strip, and `LaidOut::new` allocated for
-        // the most that the counts of these tiles and strips give, whatever is in the entries but for the bits of tiles,
-        // which encoding keeps within the words of their chunk. The kernel waits for the one before it.
+        // the most that the counts of these tiles and strips give, whatever is in the entries but for the bits of
+        // tiles, which encoding keeps within the words of their chunk. The kernel waits for the one before it.
         unsafe {
             launch!(self.kernels.container_layout on &stream, grid; *geometry, *batch, encoded, heads,
                 &mut laid_out.plans, places)

@@ -34,8 +34,8 @@ declare_kernels! {
     }
 }
 
-/// Blocks that share the work of a chunk: one each for its record, tiles, bases, and index, two for verbatim values, and
-/// one for each codebook (`ROLE_CODEBOOKS` of the kernel).
+/// Blocks that share the work of a chunk: one each for its record, tiles, bases, and index, two for verbatim values,
+/// and one for each codebook (`ROLE_CODEBOOKS` of the kernel).
 const ROLES: u32 = 11;
 /// Threads of a block of `container_parse`. There are many blocks, which mostly wait for memory.
 const THREADS: u32 = 256;
@@ -138,8 +138,8 @@ impl RecordParser {
         let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
         let grid = Grid::new(batch.chunks(), THREADS).rows(ROLES + hashing.parts);
         // SAFETY: `Parsed::new` allocated the results for the batch's chunks and tiles from the frame, so that they
-        // live as long as the returned value. Records are read only within the input. `Hashing::argument` allocated the sums
-        // of hashes and checked the sizes of progress and results.
+        // live as long as the returned value. Records are read only within the input. `Hashing::argument` allocated the
+        // sums of hashes and checked the sizes of progress and results.
         unsafe {
             launch!(self.kernels.container_parse on &stream, grid; device_records, *geometry, *batch, argument, hashing)
         }?;

@@ -1,8 +1,8 @@
 //! Compresses arrays in device memory to streams in device memory.
 //!
-//! Chunks are processed in batches, so that the workspace does not grow with the array. All that depends on the elements
-//! is decided by kernels, but for the bound: the host resolves it from what a scan of the array found, either between
-//! the scan and the other kernels, or in a function that the device calls.
+//! Chunks are processed in batches, so that the workspace does not grow with the array. All that depends on the
+//! elements is decided by kernels, but for the bound: the host resolves it from what a scan of the array found, either
+//! between the scan and the other kernels, or in a function that the device calls.
 
 mod batches;
 mod options;
@@ -58,8 +58,8 @@ impl<'d> Compressor<'d> {
     /// # Errors
     /// Errors of [`Device::kernel`]; [`CudaError::Driver`]. With [`Sizing::WorstCase`] also [`CudaError::OutOfMemory`],
     /// [`CudaError::Core`] for a bound that the element type cannot have, [`CudaError::Unsupported`] for a PSNR, and if
-    /// fill values are to be detected, and [`CudaError::Lossless`] if the bound asks for a lossless stream, or there are
-    /// no elements.
+    /// fill values are to be detected, and [`CudaError::Lossless`] if the bound asks for a lossless stream, or there
+    /// are no elements.
     pub fn new(device: &'d Device, stream: &Arc<CudaStream>, sizing: Sizing<'_>) -> Result<Self> {
         Self::with_batch_bytes(device, stream, sizing, BATCH_BYTES)
     }

@@ -30,8 +30,8 @@ pub fn constants() -> Vec<(&'static str, u64)> {
     sizes.chain([("STORED", STORED)]).collect()
 }
 
-/// Returns the tables of all schemes, by their codes from 1 on. `None` if codes of a line do not follow each other, which
-/// the kernel relies on.
+/// Returns the tables of all schemes, by their codes from 1 on. `None` if codes of a line do not follow each other,
+/// which the kernel relies on.
 pub fn tables() -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for code in 1..=SCHEMES as u8 {

@@ -39,8 +39,8 @@ device_struct! {
         pub(super) minus_zeros: u32,
         /// Bit `i` is set if no other value may become pattern `i`. If there are any, all tiles take the scalar path.
         pub(super) reserved: u32,
-        /// Whether all values seem to be whole multiples of the step, which is above twice the bound. Then tiles are not
-        /// interpolated.
+        /// Whether all values seem to be whole multiples of the step, which is above twice the bound. Then tiles are
+        /// not interpolated.
         pub(super) is_lattice: u32,
         pub(super) unused: u32,
         pub(super) patterns: [u64; MAX_PATTERNS],

@@ -24,7 +24,8 @@ pub struct Encoded<'a> {
     pub taken: CudaViewMut<'a, u32>,
     /// Sum of squared errors of each tile, and the number of elements in it; `None` unless they are measured.
     pub errors: Option<(CudaViewMut<'a, u64>, CudaViewMut<'a, u32>)>,
-    /// The number of tiles that the kernel of ordinary tiles left over, then these; `None` if all tiles took one kernel.
+    /// The number of tiles that the kernel of ordinary tiles left over, then these; `None` if all tiles took one
+    /// kernel.
     pub listed: Option<CudaViewMut<'a, u32>>,
     /// Words for the bits of a chunk. A chunk whose tiles do not fit is longer than its elements.
     pub chunk_words: u64,

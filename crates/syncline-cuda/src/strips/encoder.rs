@@ -286,8 +286,8 @@ impl TileEncoder {
         Ok(new)
     }
 
-    /// Queues the encoding of the tiles of a batch with the quantizer's constants `step`, which will be in device memory
-    /// when the kernels run. Waits for nothing and copies nothing from the host.
+    /// Queues the encoding of the tiles of a batch with the quantizer's constants `step`, which will be in device
+    /// memory when the kernels run. Waits for nothing and copies nothing from the host.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the slab has not all elements of the batch, or `step` not all constants;

@@ -1,5 +1,5 @@
-//! Quantized streams of the CPU are parsed and decoded on the device to the CPU's values: every kind of stream and tile,
-//! parts of arrays, golden files, damage, and a CUDA graph.
+//! Quantized streams of the CPU are parsed and decoded on the device to the CPU's values: every kind of stream and
+//! tile, parts of arrays, golden files, damage, and a CUDA graph.
 
 #![allow(unsafe_code)]
 

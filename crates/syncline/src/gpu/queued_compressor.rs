@@ -115,8 +115,8 @@ impl QueuedCompressor {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the output was too short, or nothing was
-    /// compressed. [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if the GPU fails, or
-    /// if a CUDA graph captures the stream.
+    /// compressed. [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if the GPU fails,
+    /// or if a CUDA graph captures the stream.
     pub fn check(&self) -> Result<u64> {
         check_not_captured(&self.stream).map_err(error)?;
         self.inner.check().map_err(error)

@@ -170,8 +170,8 @@ impl<'g> Compression<'g> {
         Ok(Self { element_type, geometry, coder: options.coder_options(), batches, lane_of, lanes, parts })
     }
 
-    /// Prepares for tiles of another size, if these are not those that it was made for. Devices no longer keep the array
-    /// then: it is read again.
+    /// Prepares for tiles of another size, if these are not those that it was made for. Devices no longer keep the
+    /// array then: it is read again.
     pub(crate) fn with_geometry(self, gpus: &'g Gpus, geometry: &Geometry, options: &CompressOptions) -> Result<Self> {
         if self.geometry.tile_size() == geometry.tile_size() {
             return Ok(self);

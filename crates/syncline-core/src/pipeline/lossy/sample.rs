@@ -23,8 +23,8 @@ pub const COUNTED_STEP: usize = 16;
 /// See [`COUNTED_STEP`].
 pub const FEWEST_COUNTED: usize = 256;
 
-/// Returns whether a tile is in the sample of a chunk of `tiles` tiles: one of each lot of a power of two, at most `step`
-/// and such that there are at least `fewest` lots, or one tile.
+/// Returns whether a tile is in the sample of a chunk of `tiles` tiles: one of each lot of a power of two, at most
+/// `step` and such that there are at least `fewest` lots, or one tile.
 fn is_sampled(number: usize, tiles: usize, step: usize, fewest: usize) -> bool {
     let lot_len = step.min((tiles / fewest).max(1));
     let lot_len = 1 << lot_len.ilog2();
@@ -203,8 +203,8 @@ impl SampleCounts {
 const DENSE_COST: [usize; 2] = [3, 2];
 
 impl<T: Real> Prepared<T> {
-    /// Calls `put` with each strip of a tile of these extents, and whether it is one of a bitmap: those of the mask, those
-    /// of the signs, and those of the codes unless the tile is constant.
+    /// Calls `put` with each strip of a tile of these extents, and whether it is one of a bitmap: those of the mask,
+    /// those of the signs, and those of the codes unless the tile is constant.
     pub(super) fn for_strips(&self, extent: [usize; 3], prediction: Prediction, mut put: impl FnMut(Strip<'_>, bool)) {
         let count: usize = extent.iter().product();
         let QuantizedTile { meta, mask, negative, .. } = &self.quantized;

@@ -34,8 +34,8 @@ pub struct Point<T> {
     pub weights: [T; MOST_NEIGHBORS],
 }
 
-/// Consecutive points that are interpolated along one axis at one distance from their neighbors, and so independently of
-/// each other.
+/// Consecutive points that are interpolated along one axis at one distance from their neighbors, and so independently
+/// of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassShape {
     /// The axis: 0 for z, 1 for y, 2 for x.
@@ -69,13 +69,10 @@ impl<T: Real> Plan<T> {
             _ => levels(extent[axis]),
         });
         let strides = [extent[1] * extent[2], extent[2], 1];
-        let of_level = |axis: usize, wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
-            (0..extent[axis]).filter(|&at| wanted(levels[axis][at])).collect()
-        };
-        let anchors_along = [0, 1, 2].map(|axis| of_level(axis, &|level| level == ANCHOR));
+        let anchors_along = levels.each_ref().map(|levels| positions(levels, &|level| level == ANCHOR));
         let lattice = anchors_along.each_ref().map(Vec::len);
         let anchors = places(&anchors_along, strides);
-        let passes = passes(scheme, &levels, &of_level, strides);
+        let passes = passes(scheme, &levels, strides);
         let lines_of = |pass: &Pass| -> Vec<usize> {
             match axes {
                 // The line is as long as the tile: its values are shared among all strips.
@@ -177,13 +174,10 @@ impl<T: Real> Plan<T> {
     }
 }
 
-/// Returns the passes of a scheme: from the largest distance to the smallest, and for each along one axis after another.
-fn passes(
-    scheme: Scheme,
-    levels: &[Vec<usize>; 3],
-    of_level: &dyn Fn(usize, &dyn Fn(usize) -> bool) -> Vec<usize>,
-    strides: [usize; 3],
-) -> Vec<Pass> {
+/// Returns the passes of a scheme: from the largest distance to the smallest, and for each along one axis after
+/// another.
+fn passes(scheme: Scheme, levels: &[Vec<usize>; 3], strides: [usize; 3]) -> Vec<Pass> {
+    let of_level = |axis: usize, wanted: &dyn Fn(usize) -> bool| positions(&levels[axis], wanted);
     let largest = levels.iter().flatten().copied().filter(|&level| level != ANCHOR).max().unwrap_or(0);
     let distances = std::iter::successors(Some(largest), |distance| Some(distance / 2)).take_while(|&d| d > 0);
     let order = scheme.order();
@@ -208,6 +202,11 @@ fn passes(
     passes
 }
 
+/// Returns the positions of an axis with wanted levels.
+fn positions(levels: &[usize], wanted: &dyn Fn(usize) -> bool) -> Vec<usize> {
+    (0..levels.len()).filter(|&at| wanted(levels[at])).collect()
+}
+
 /// Returns the indices in a tile of all combinations of positions, ascending.
 fn places(along: &[Vec<usize>; 3], strides: [usize; 3]) -> Vec<usize> {
     let [z, y, x] = along;
@@ -216,8 +215,8 @@ fn places(along: &[Vec<usize>; 3], strides: [usize; 3]) -> Vec<usize> {
 }
 
 /// Returns the place of each code in a tile of `count` codes, given the numbers of codes in the lines of each pass, the
-/// anchors first. Each strip gets about the same share of each pass, so that strips take about the same time, and coarse
-/// passes come first in it. The lines of a pass stay whole if there is room.
+/// anchors first. Each strip gets about the same share of each pass, so that strips take about the same time, and
+/// coarse passes come first in it. The lines of a pass stay whole if there is room.
 fn codes_in_strips(passes: &[Vec<usize>], count: usize) -> Vec<u16> {
     let strips = strips_of(count);
     let mut room: Vec<usize> = (0..strips).map(|strip| STRIP_LEN.min(count - strip * STRIP_LEN)).collect();

@@ -5,8 +5,8 @@
 pub struct Scheme {
     /// Whether a value is predicted from up to four neighbors, and not from two.
     pub is_cubic: bool,
-    /// Whether values are interpolated along x first and along z last. A value that lies between known ones along several
-    /// axes is predicted along the last of them.
+    /// Whether values are interpolated along x first and along z last. A value that lies between known ones along
+    /// several axes is predicted along the last of them.
     pub x_first: bool,
     /// Whether the slowest axis of the tile is not interpolated: each plane of a three-dimensional tile, or row of a
     /// two-dimensional one, is on its own.
@@ -36,8 +36,8 @@ const OF_CUBES: [Scheme; 6] = [
 ];
 
 impl Scheme {
-    /// Returns the schemes that encoders choose from for tiles that extend along `axes` axes, 1 to 3, in ascending order
-    /// of their codes.
+    /// Returns the schemes that encoders choose from for tiles that extend along `axes` axes, 1 to 3, in ascending
+    /// order of their codes.
     pub fn candidates(axes: usize) -> &'static [Self] {
         match axes {
             1 => &OF_LINES,

@@ -198,7 +198,8 @@ impl<S: Symbol> Encoder<S> {
 
         let grid = Grid::new(batch.streams, LAYOUT_THREADS).early(true);
         // SAFETY: block i accesses the i-th stream's part of each array; there is one plan for each stream and one
-        // offset more, as `check_result` has checked. The counter is 0, because each launch resets it. The kernel waits for the segments before it reads their results.
+        // offset more, as `check_result` has checked. The counter is 0, because each launch resets it. The kernel waits
+        // for the segments before it reads their results.
         unsafe {
             launch!(kernels.streams.streams_lay_out on &stream, grid; &batch.spans, codebook_arrays, addresses,
                 segments, &codebooks.status, plans, offsets, blocks_done)
