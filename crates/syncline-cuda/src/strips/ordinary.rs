@@ -146,8 +146,8 @@ impl OrdinaryEncoder {
         Ok(Self { shape, kernels, blocks: device.info().multiprocessors * resident.max(1) })
     }
 
-    /// Queues the encoding of the ordinary tiles of a batch. `schemes` has the tables of all schemes. `listed` receives the number of the others, which must be 0
-    /// before, and these.
+    /// Queues the encoding of the ordinary tiles of a batch. `schemes` has the tables of all schemes. `listed` receives
+    /// the number of the others, which must be 0 before, and these.
     pub fn encode(
         &self,
         work: &Work<'_>,
@@ -163,8 +163,8 @@ impl OrdinaryEncoder {
         // SAFETY: the slab has the elements of the batch. There are codewords and a choice for each chunk, outputs for
         // each tile, and `listed` has room for the number and all tiles. `self` outlives the work of the stream.
         unsafe {
-            launch!(self.kernels.encode_ordinary on work.stream, grid; &slab.bytes, slab.first_element, *geometry, *batch,
-                work.step, work.vectors(), schemes, choices, codewords, outputs, listed)
+            launch!(self.kernels.encode_ordinary on work.stream, grid; &slab.bytes, slab.first_element, *geometry,
+                *batch, work.step, work.vectors(), schemes, choices, codewords, outputs, listed)
         }
     }
 }
