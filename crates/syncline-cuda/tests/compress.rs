@@ -17,7 +17,7 @@ const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
 
 fn options_of(options: &Options) -> CompressOptions {
     let Options { bound, fill, rewritable, tile_size } = *options;
-    CompressOptions { bound, fill, rewritable, tile_size }
+    CompressOptions { bound, fill, rewritable, interpolates: true, tile_size }
 }
 
 /// Compares the device's stream with the CPU's, with several batch sizes, each into memory filled with a pattern.
@@ -442,7 +442,7 @@ fn ranges_of_chunks_give_the_same_records() {
         let slab = Slab { bytes: slab.slice(..bytes.len()), first_element: span.start };
         let mut output = stream.alloc_zeros::<u8>(bytes.len() + 4096).unwrap();
         let records = compressor
-            .compress_chunks(&header, &geometry, (chunks.clone(), false), &slab, &mut output.as_view_mut())
+            .compress_chunks(&header, &geometry, (chunks.clone(), true), &slab, &mut output.as_view_mut())
             .unwrap();
         assert_eq!(records.lengths.len() as u64, chunks.end - chunks.start);
         let length: u32 = records.lengths.iter().sum();

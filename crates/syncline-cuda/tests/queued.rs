@@ -35,7 +35,7 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>, MutexGuard<'static, ()>
 
 fn options_of(options: &Options) -> CompressOptions {
     let Options { bound, fill, rewritable, tile_size } = *options;
-    CompressOptions { bound, fill, rewritable, tile_size }
+    CompressOptions { bound, fill, rewritable, interpolates: true, tile_size }
 }
 
 fn new<'d>(

@@ -224,6 +224,11 @@ impl CompressOptions {
         self.coder_options().validate()
     }
 
+    /// Returns whether tiles may be interpolated.
+    pub(crate) fn interpolates(&self) -> bool {
+        self.effort != Effort::Fast && !self.rewritable
+    }
+
     /// Returns the choices of the encoder of chunks.
     pub(crate) fn coder_options(&self) -> CoderOptions {
         let Advanced { symbol, level, .. } = self.advanced;
@@ -231,7 +236,7 @@ impl CompressOptions {
             coder: self.coder(),
             symbol,
             level: level.unwrap_or(self.effort.level()),
-            rewritable: self.rewritable,
+            interpolates: self.interpolates(),
         }
     }
 }

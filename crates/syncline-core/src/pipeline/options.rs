@@ -58,10 +58,11 @@ impl FromStr for Coder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
-    /// With an error bound, small tiles. Lossless, LZSS with the shortest window and Huffman coding of its tokens.
+    /// With an error bound, small tiles and Lorenzo prediction alone. Lossless, LZSS with the shortest window and
+    /// Huffman coding of its tokens.
     Fast,
-    /// With an error bound, small tiles. Lossless, the smaller of byte planes and of LZSS with a short window, for each
-    /// chunk.
+    /// With an error bound, small tiles, which may also be interpolated. Lossless, the smaller of byte planes and of
+    /// LZSS with a short window, for each chunk.
     #[default]
     Balanced,
     /// With an error bound, small or large tiles, by a sample of the array. Lossless, as [`Balanced`](Self::Balanced)
@@ -126,16 +127,15 @@ pub struct CoderOptions {
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, from 1 (fastest) to 9 (smallest).
     pub level: u8,
-    /// Whether decompressed values compress to themselves, as far as this depends on the coder: tiles are not
-    /// interpolated then, because interpolated values are no multiples of the step. See
-    /// [`resolve`](crate::bound::resolve).
-    pub rewritable: bool,
+    /// Whether tiles of streams with an error bound may be interpolated. Those of rewritable streams may not, because
+    /// interpolated values are no multiples of the step: see [`resolve`](crate::bound::resolve).
+    pub interpolates: bool,
 }
 
 impl Default for CoderOptions {
-    /// Returns Huffman coding alone, and level 3 if LZSS is chosen.
+    /// Returns Huffman coding alone, level 3 if LZSS is chosen, and tiles that may be interpolated.
     fn default() -> Self {
-        Self { coder: Coder::Huffman, symbol: None, level: 3, rewritable: false }
+        Self { coder: Coder::Huffman, symbol: None, level: 3, interpolates: true }
     }
 }
 

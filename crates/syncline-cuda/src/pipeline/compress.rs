@@ -139,7 +139,7 @@ impl<'d> Compressor<'d> {
             }
             let header = Header::new(element_type, shape, IndexKind::Symbol, &resolved);
             let header = header.with_tile_size(options.tile_size);
-            self.stages.prepare(&header, &geometry, options.rewritable)?;
+            self.stages.prepare(&header, &geometry, options.interpolates && !options.rewritable)?;
             self.stages.upload(&header, minus_zeros)?;
             let chunks = 0..geometry.chunks();
             let errors = self.records(&header, &geometry, chunks.clone(), &slab, HEADER_LEN as u64, output)?;
@@ -172,7 +172,7 @@ impl<'d> Compressor<'d> {
     }
 
     /// Writes the records of some chunks to the start of `output`, one after another, without header and chunk table.
-    /// `slab` contains the chunks' elements. `rewritable` streams have no interpolated tiles. Returns when the records
+    /// `slab` contains the chunks' elements. Tiles are interpolated only if `interpolates`. Returns when the records
     /// are complete.
     ///
     /// # Errors
@@ -181,11 +181,11 @@ impl<'d> Compressor<'d> {
         &mut self,
         header: &Header,
         geometry: &Geometry,
-        (chunks, rewritable): (Range<u64>, bool),
+        (chunks, interpolates): (Range<u64>, bool),
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<ChunkRecords> {
-        self.stages.prepare(header, geometry, rewritable)?;
+        self.stages.prepare(header, geometry, interpolates)?;
         // These elements were not scanned, so -0.0 may occur.
         self.stages.upload(header, true)?;
         let errors = self.records(header, geometry, chunks.clone(), slab, 0, output)?;

@@ -69,7 +69,7 @@ pub fn compress_by(
     };
     let first = pass(Scan::new(element, shape.len(), bound, making.fill));
     let Ok(scan) = first.settle(|empty| Ok::<_, std::convert::Infallible>(pass(empty)));
-    let resolved = resolve(&scan, coder.rewritable).unwrap();
+    let resolved = resolve(&scan, !coder.interpolates).unwrap();
     let tile_size = if resolved.pipeline == Pipeline::Lossless { TileSize::Small } else { making.tile_size };
     let geometry = match making.chunk_tiles {
         Some(tiles) => Geometry::of_stream(shape, tile_size, tiles).unwrap(),

@@ -122,7 +122,7 @@ impl Field {
 
     /// Returns the CPU's stream.
     pub fn stream(&self, options: &Options) -> Vec<u8> {
-        self.stream_of(options, &CoderOptions { rewritable: options.rewritable, ..CoderOptions::default() })
+        self.stream_of(options, &CoderOptions { interpolates: !options.rewritable, ..CoderOptions::default() })
     }
 
     /// Returns [`Self::stream`] with other parameters of the coder.

@@ -90,7 +90,7 @@ fn encode(device: &Device, field: &Field, header: &Header, coder: &CoderOptions,
         element_type: field.element,
         logarithm: header.pipeline == Pipeline::LogQuantized,
         measured: matches!(header.bound, Bound::Psnr(_)),
-        interpolates: !coder.rewritable,
+        interpolates: coder.interpolates,
     };
     let encoder = TileEncoder::new(device, &stream, form, &geometry).unwrap();
     let step = stream.clone_htod(&syncline_cuda::quantize::constants(header, true)).unwrap();
@@ -225,6 +225,6 @@ fn check(device: &Device, field: &Field, options: &Options, chunk_tiles: u32, ba
     let header = field.header(options, &field.resolve(options));
     let header = Header { chunk_tiles: header.chunk_tiles.min(chunk_tiles), ..header };
     assert_ne!(header.pipeline, Pipeline::Lossless, "{}", field.name);
-    let coder = CoderOptions { rewritable: options.rewritable, ..CoderOptions::default() };
+    let coder = CoderOptions { interpolates: !options.rewritable, ..CoderOptions::default() };
     check_with(device, field, &header, &coder, batch_chunks)
 }

@@ -467,6 +467,7 @@ pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
     DeviceOptions {
         fill: options.fill(),
         rewritable: options.rewritable(),
+        interpolates: options.interpolates(),
         tile_size: options.tile().unwrap_or_default(),
         ..DeviceOptions::new(options.bound())
     }

@@ -354,7 +354,7 @@ impl<'g> Lane<'g> {
                 };
                 compressor.compress_chunks(job.header, job.geometry, job.coder, chunks.clone(), &slab, output)
             } else {
-                let what = (chunks.clone(), job.coder.rewritable);
+                let what = (chunks.clone(), job.coder.interpolates);
                 self.compressor.compress_chunks(job.header, job.geometry, what, &slab, output)
             };
             let records = compressed.map_err(failure)?;

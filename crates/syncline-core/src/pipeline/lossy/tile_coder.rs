@@ -100,7 +100,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
         // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
         let is_lattice = header.step > 2.0 * header.abs_bound;
         let is_linear = matches!(quantizer.quantizer, Quantizer::Linear(_));
-        let interpolates = is_linear && !options.rewritable && !is_lattice;
+        let interpolates = is_linear && options.interpolates && !is_lattice;
         Self {
             interpolation: interpolates.then(|| {
                 let reserved = reserved_patterns::<T>(header);

@@ -15,6 +15,8 @@ pub struct CompressOptions {
     /// Whether decompressed values compress to themselves: see [`resolve`](syncline_core::bound::resolve). Tiles are
     /// not interpolated then.
     pub rewritable: bool,
+    /// Whether tiles may be interpolated.
+    pub interpolates: bool,
     /// The size of the tiles.
     pub tile_size: TileSize,
 }
@@ -22,7 +24,7 @@ pub struct CompressOptions {
 impl CompressOptions {
     /// Returns the defaults with this bound: detected fill values, and small tiles.
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, rewritable: false, tile_size: TileSize::Small }
+        Self { bound, fill: Fill::Auto, rewritable: false, interpolates: true, tile_size: TileSize::Small }
     }
 }
 

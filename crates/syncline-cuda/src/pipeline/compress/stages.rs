@@ -39,7 +39,7 @@ struct Arrays {
 ///
 /// # Errors
 /// [`CudaError::InvalidArgument`] for a stream that is not quantized.
-fn form_of(header: &Header, rewritable: bool) -> Result<Form> {
+fn form_of(header: &Header, interpolates: bool) -> Result<Form> {
     let logarithm = match header.pipeline {
         Pipeline::Quantized => false,
         Pipeline::LogQuantized => true,
@@ -52,7 +52,7 @@ fn form_of(header: &Header, rewritable: bool) -> Result<Form> {
         element_type: header.element_type,
         logarithm,
         measured: matches!(header.bound, Bound::Psnr(_)) && !logarithm,
-        interpolates: !logarithm && !rewritable,
+        interpolates: !logarithm && interpolates,
     })
 }
 
@@ -68,10 +68,10 @@ impl<'d> Stages<'d> {
         })
     }
 
-    /// Loads the kernels for streams with such a header, unless they are those of the last stream. `rewritable` streams
-    /// have no interpolated tiles.
-    pub fn prepare(&mut self, header: &Header, geometry: &Geometry, rewritable: bool) -> Result<()> {
-        let form = form_of(header, rewritable)?;
+    /// Loads the kernels for streams with such a header, unless they are those of the last stream. Tiles are interpolated
+    /// only if `interpolates`.
+    pub fn prepare(&mut self, header: &Header, geometry: &Geometry, interpolates: bool) -> Result<()> {
+        let form = form_of(header, interpolates)?;
         let device_geometry = DeviceGeometry::new(geometry);
         let fits = |arrays: &Arrays| arrays.form == form && arrays.device_geometry == device_geometry;
         if !self.arrays.as_ref().is_some_and(fits) {

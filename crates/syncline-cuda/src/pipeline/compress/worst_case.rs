@@ -43,7 +43,7 @@ impl Compressor<'_> {
         shape: Shape,
         options: &CompressOptions,
     ) -> Result<()> {
-        let CompressOptions { bound, fill, rewritable, tile_size } = *options;
+        let CompressOptions { bound, fill, rewritable, interpolates, tile_size } = *options;
         let pipeline = match bound {
             Bound::PwRel(_) => Pipeline::LogQuantized,
             _ => Pipeline::Quantized,
@@ -52,7 +52,7 @@ impl Compressor<'_> {
         let header = Header::new(element_type, shape, IndexKind::Symbol, &unresolved).with_tile_size(tile_size);
         let geometry = Geometry::with_tiles(shape, tile_size);
         let queued = QueuedBound::new(self.device, &self.stream, header.clone(), fill, rewritable)?;
-        self.stages.prepare(&header, &geometry, rewritable)?;
+        self.stages.prepare(&header, &geometry, interpolates && !rewritable)?;
         let element_bytes = element_type.size() as u32;
         let batches = Batches::new(&geometry, 0..geometry.chunks(), element_bytes, self.batch_bytes)?;
         let progress = Progress::new(&self.stream, batches.chunks())?;
