@@ -68,8 +68,8 @@ impl<'d> Stages<'d> {
         })
     }
 
-    /// Loads the kernels for streams with such a header, unless they are those of the last stream. Tiles are interpolated
-    /// only if `interpolates`.
+    /// Loads the kernels for streams with such a header, unless they are those of the last stream. Tiles are
+    /// interpolated only if `interpolates`.
     pub fn prepare(&mut self, header: &Header, geometry: &Geometry, interpolates: bool) -> Result<()> {
         let form = form_of(header, interpolates)?;
         let device_geometry = DeviceGeometry::new(geometry);
