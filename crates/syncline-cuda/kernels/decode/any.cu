@@ -32,7 +32,7 @@ struct WarpMemory {
     int32_t codes[SLOTS * SLOT_CODES];
     int32_t lattice[MOST_ANCHORS];
     uint32_t tiles[WARP];      // numbers of tiles in the batch
-    uint8_t first_slots[WARP];  // of tiles
+    uint8_t first_slots[WARP]; // of tiles
     uint8_t owners[SLOTS];     // the tiles of slots
     uint8_t flags[TILE_ELEMENTS];
 };
@@ -74,9 +74,7 @@ struct OwnTile {
 };
 
 // Returns where code `i` of a tile is, relative to its first slot.
-__device__ inline uint32_t code_place(uint32_t i) {
-    return i / strips::STRIP_LEN * SLOT_CODES + i % strips::STRIP_LEN;
-}
+__device__ inline uint32_t code_place(uint32_t i) { return i / strips::STRIP_LEN * SLOT_CODES + i % strips::STRIP_LEN; }
 
 // Reads strip `number` of a tile to `codes`, which are 0. Returns whether it is valid.
 __device__ inline bool read(const Work &work, const OwnTile &tile, uint32_t number, int32_t *codes) {
@@ -92,8 +90,8 @@ __device__ inline bool read(const Work &work, const OwnTile &tile, uint32_t numb
     const uint32_t codebook = is_bitmap ? tile.record.codebooks - 1 : meta_class(tile.place.meta);
     const Codewords codewords{reinterpret_cast<const uint32_t *>(work.input + tile.record.words),
                               tile.record.word_count};
-    const uint32_t *start = work.parsed.starts + uint64_t(tile.chunk) * work.parsed.starts_stride +
-                            tile.place.first_strip + number;
+    const uint32_t *start =
+        work.parsed.starts + uint64_t(tile.chunk) * work.parsed.starts_stride + tile.place.first_strip + number;
     return read_strip(codewords, strip_table(work.parsed, tile.chunk, codebook), start[0], start[1], room,
                       [&](uint32_t place, int32_t value) { codes[place] = value; });
 }
