@@ -199,7 +199,7 @@ def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
             written = (tmp_path / "parts.syn").read_bytes()
             assert syncline.verify(array, written).holds
         sizes.append(len(stream))
-    assert sizes[1] > sizes[2] == sizes[0] >= sizes[3], sizes
+    assert sizes[1] >= sizes[2] == sizes[0] >= sizes[3], sizes
 
 
 def test_large_tiles(tmp_path):

@@ -67,7 +67,7 @@ def test_efforts():
         back = np.asarray(codec.decode(codec.encode(values))).reshape(values.shape)
         assert np.abs(back - values).max() <= 1e-3
         sizes.append(len(codec.encode(values)))
-    assert sizes[1] > sizes[2] == sizes[0] >= sizes[3], sizes
+    assert sizes[1] >= sizes[2] == sizes[0] >= sizes[3], sizes
     # Metadata of versions that had no efforts.
     assert numcodecs.get_codec({"id": "syncline", "mode": "abs", "value": 1e-3}) == Syncline("abs", 1e-3)
     with pytest.raises(ValueError, match="effort"):
