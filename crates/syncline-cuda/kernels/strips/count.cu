@@ -67,8 +67,12 @@ struct Counting {
     __device__ inline bool count_ordinary(const TileWork &work, const uint32_t *schemes, bool vectors) const {
         OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
         const OrdinaryElements elements(work.source, vectors);
+        const OrdinaryStep own_step(step);
+        QuantizedOrdinary quantized;
         CodedOrdinary coded;
-        if (!predict_ordinary(step, choice, schemes + (choice.scheme - 1) * TABLE_WORDS, elements, memory, coded)) {
+        if (!quantize_ordinary(own_step, elements, choice.scheme != 0 ? memory.values : nullptr, quantized) ||
+            !predict_ordinary(own_step, choice, schemes + (choice.scheme - 1) * TABLE_WORDS, quantized, memory,
+                              coded)) {
             return false;
         }
         if (!coded.is_constant) {

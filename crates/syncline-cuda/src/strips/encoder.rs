@@ -163,7 +163,7 @@ impl Variant {
     }
 
     fn shape(self) -> OrdinaryShape {
-        OrdinaryShape { axes: self.axes, element_bytes: self.element_bytes, logarithm: self.logarithm }
+        OrdinaryShape::new(self.axes, self.element_bytes, self.logarithm)
     }
 
     /// Whether whole tiles are those of `kernels/predict/ordinary.cuh`.
@@ -316,9 +316,11 @@ impl TileEncoder {
         let work = Work { encoder: self, stream: &stream, slab, batch, step, plans: self.plans.argument(&stream) };
         let chunks = batch.chunks() as usize;
         let counts_len = chunks * CODEBOOKS * SYMBOLS;
-        let mut cleared = frame.cleared(Arena::bytes_for::<u32>(counts_len) + 3 * Arena::bytes_for::<u32>(chunks))?;
+        let counters = 3 * Arena::bytes_for::<u32>(chunks) + Arena::bytes_for::<u32>(1);
+        let mut cleared = frame.cleared(Arena::bytes_for::<u32>(counts_len) + counters)?;
         let (mut counts, mut live) = (cleared.take(counts_len)?, cleared.take(chunks)?);
         let mut done = [cleared.take(chunks)?, cleared.take(chunks)?];
+        let mut pieces = cleared.take(1)?;
         let mut costs = frame.slice(chunks * (PREDICTORS + MOST_CANDIDATES) * MOST_SAMPLED)?;
         // The number of tiles that another kernel leaves over, then those tiles.
         let mut listed = match self.ordinary {
@@ -336,7 +338,7 @@ impl TileEncoder {
             launch!(self.codebooks.make_codebooks on &stream, grid; *batch, &counts, &live, &mut done[1], &mut sizes,
                 &mut serialized, &mut encoded.choices, &mut codewords, &mut encoded.codebooks)
         }?;
-        work.encode(&codewords.as_view(), &mut encoded, listed.as_mut())?;
+        work.encode(&codewords.as_view(), &mut encoded, listed.as_mut().map(|listed| (listed, &mut pieces)))?;
         encoded.listed = listed;
         Ok(encoded)
     }
@@ -398,8 +400,8 @@ impl Work<'_> {
         let candidates = encoder.candidates.len() as u32;
         let numbered = encoder.candidates.iter().enumerate();
         let codes = numbered.fold(0, |all, (number, scheme)| all | u32::from(scheme.code()) << (4 * number));
-        let units = self.lots(CHOOSING_STEP, FEWEST_CHOOSING) * (1 + candidates);
-        let grid = self.grid(units.div_ceil(encoder.variant.tiles_of_block())).rows(batch.chunks());
+        let blocks = self.lots(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.tiles_of_block());
+        let grid = self.grid(blocks * batch.chunks()).rows(1 + candidates);
         // SAFETY: the slab has the elements of the batch, and the plans are those of its tiling; `encoder` outlives the
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
         unsafe {
@@ -429,7 +431,7 @@ impl Work<'_> {
         &self,
         codewords: &CudaView<'_, u32>,
         encoded: &mut Encoded<'_>,
-        listed: Option<&mut CudaViewMut<'_, u32>>,
+        listed: Option<(&mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>)>,
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
         let (errors, counted) = match &mut encoded.errors {
@@ -447,8 +449,8 @@ impl Work<'_> {
         };
         let mut blocks = batch.tiles().div_ceil(encoder.variant.tiles_of_block());
         let mut rest = None;
-        if let (Some(ordinary), Some(schemes), Some(listed)) = (&encoder.ordinary, &encoder.schemes, listed) {
-            ordinary.encode(self, codewords, &encoded.choices.as_view(), outputs, (schemes, &mut *listed))?;
+        if let (Some(ordinary), Some(schemes), Some((listed, pieces))) = (&encoder.ordinary, &encoder.schemes, listed) {
+            ordinary.encode(self, codewords, &encoded.choices.as_view(), outputs, schemes, (&mut *listed, pieces))?;
             blocks = blocks.min(encoder.multiprocessors * LISTED_BLOCKS);
             rest = Some(&*listed as &dyn DevicePtr<u32>);
         }
