@@ -164,13 +164,7 @@ struct Cubes {
         for (lanes = unit.lanes(false); lanes != 0; lanes &= lanes - 1) {
             const uint32_t lane = __ffs(lanes) - 1, meta = __shfl_sync(ALL_LANES, unit.place.meta, lane);
             const Target target = unit.target(lane);
-            const bool is_negative = meta_sign(meta) == 1;
-            if (meta_constant(meta)) {
-                const Element value = value_of(target.base, to.values);
-                to.write_constant(LOGARITHM && is_negative ? -value : value, target.out);
-            } else {
-                to.write_sums(target, chunk.predictor(meta), is_negative);
-            }
+            write_lorenzo(to, chunk, target, meta);
         }
     }
 };

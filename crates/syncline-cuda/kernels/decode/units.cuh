@@ -109,6 +109,18 @@ struct OwnChunk {
     __device__ inline uint32_t predictor(uint32_t meta) const { return predictors >> 8 * meta_predictor(meta) & 0xFF; }
 };
 
+// Reconstructs and writes a tile that is not interpolated. `Writer` writes a tile of one value, and one of residuals.
+template <typename Writer>
+__device__ inline void write_lorenzo(const Writer &to, const OwnChunk &chunk, const Target &target, uint32_t meta) {
+    const bool is_negative = meta_sign(meta) == 1;
+    if (meta_constant(meta)) {
+        const Element value = value_of(target.base, to.values);
+        to.write_constant(LOGARITHM && is_negative ? -value : value, target.out);
+    } else {
+        to.write_sums(target, chunk.predictor(meta), is_negative);
+    }
+}
+
 // The lanes of a tile's strips, as bits.
 constexpr uint32_t TILE_LANES = STRIPS == WARP ? ALL_LANES : (1u << STRIPS % WARP) - 1;
 
