@@ -7,7 +7,7 @@ mod reserved;
 mod sample;
 mod tile_coder;
 
-pub(super) use decode::decode;
+pub(super) use decode::{bytes_of_tiles, decode};
 #[doc(hidden)]
 pub use reserved::reserved_patterns;
 #[doc(hidden)]
@@ -85,12 +85,8 @@ fn count_sample<T: Real>(
     let first = tiles.first().map_or(0, |tile| tile.number);
     let wanted = |tile: &Tile| is_counted((tile.number - first) as usize, tiles.len());
     let mut counts = SampleCounts::default();
-    coder.for_batches(geometry, source, (tiles, bytes), wanted, |coder, batch| {
-        coder.quantize(batch);
-        let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
-        for ((tile, prepared), prediction) in batch.iter().zip(&coder.prepared).zip(predictions) {
-            counts.add(prepared, tile.extent, prediction, choice.class(prediction.cost));
-        }
+    coder.for_coded(geometry, source, (tiles, bytes), (wanted, choice), |coder, lane, tile, prediction| {
+        counts.add(&coder.prepared[lane], tile.extent, prediction, choice.class(prediction.cost));
     })?;
     Ok(counts)
 }
@@ -104,27 +100,16 @@ fn encode_with<T: Real>(
     choice: &Choice,
     (codebooks, buffers): (&Codebooks, &mut EncodeBuffers),
 ) -> Result<()> {
-    let encoders: Vec<Encoder> = codebooks.of_codes.iter().map(Encoder::new).collect();
-    let of_bitmaps = Encoder::new(&codebooks.of_bitmaps);
+    let encoders = Encoders::new(codebooks);
     let mut position = 0;
-    coder.for_batches(
-        geometry,
-        source,
-        (tiles, bytes),
-        |_| true,
-        |coder, batch| {
-            coder.quantize(batch);
-            let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
-            for (lane, (tile, prediction)) in batch.iter().zip(predictions).enumerate() {
-                let class = if encoders.len() > 1 { choice.class(prediction.cost) } else { 0 };
-                coder.prepared[lane].for_strips(tile.extent, prediction, |strip, is_bitmap| {
-                    buffers.codes.push(strip, if is_bitmap { &of_bitmaps } else { &encoders[class] });
-                });
-                coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
-                position += tile.len() as u32;
-            }
-        },
-    )
+    coder.for_coded(geometry, source, (tiles, bytes), (|_: &Tile| true, choice), |coder, lane, tile, prediction| {
+        let class = if encoders.has_classes() { choice.class(prediction.cost) } else { 0 };
+        coder.prepared[lane].for_strips(tile.extent, prediction, |strip, is_bitmap| {
+            buffers.codes.push(strip, encoders.of(class, is_bitmap));
+        });
+        coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
+        position += tile.len() as u32;
+    })
 }
 
 /// Encodes the tiles of a chunk so small that all of them are its sample: codes are kept until codebooks are known.
@@ -139,41 +124,52 @@ fn encode_all<T: Real>(
     let mut counts = SampleCounts::default();
     let (mut codes, mut strips): (Vec<i32>, Vec<KeptStrip>) = (Vec::new(), Vec::new());
     let mut position = 0;
-    coder.for_batches(
-        geometry,
-        source,
-        (tiles, bytes),
-        |_| true,
-        |coder, batch| {
-            coder.quantize(batch);
-            let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
-            for (lane, (tile, prediction)) in batch.iter().zip(predictions).enumerate() {
-                let class = choice.class(prediction.cost);
-                let prepared = &coder.prepared[lane];
-                counts.add(prepared, tile.extent, prediction, class);
-                prepared.for_strips(tile.extent, prediction, |strip, is_bitmap| {
-                    codes.extend_from_slice(strip.codes);
-                    strips.push(KeptStrip { len: strip.codes.len(), is_dense: strip.is_dense, is_bitmap, class });
-                });
-                coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
-                position += tile.len() as u32;
-            }
-        },
-    )?;
+    coder.for_coded(geometry, source, (tiles, bytes), (|_: &Tile| true, choice), |coder, lane, tile, prediction| {
+        let class = choice.class(prediction.cost);
+        let prepared = &coder.prepared[lane];
+        counts.add(prepared, tile.extent, prediction, class);
+        prepared.for_strips(tile.extent, prediction, |strip, is_bitmap| {
+            codes.extend_from_slice(strip.codes);
+            strips.push(KeptStrip { len: strip.codes.len(), is_dense: strip.is_dense, is_bitmap, class });
+        });
+        coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
+        position += tile.len() as u32;
+    })?;
     let codebooks = counts.codebooks(tiles.len(), lengths);
-    let encoders: Vec<Encoder> = codebooks.of_codes.iter().map(Encoder::new).collect();
-    let of_bitmaps = Encoder::new(&codebooks.of_bitmaps);
-    if encoders.len() == 1 {
+    let encoders = Encoders::new(&codebooks);
+    if !encoders.has_classes() {
         buffers.metas.iter_mut().for_each(|meta| meta.class = 0);
     }
     let mut rest = codes.as_slice();
     for KeptStrip { len, is_dense, is_bitmap, class } in strips {
         let (codes, after) = rest.split_at(len);
-        let of_codes = &encoders[class.min(encoders.len() - 1)];
-        buffers.codes.push(Strip { codes, is_dense }, if is_bitmap { &of_bitmaps } else { of_codes });
+        let class = if encoders.has_classes() { class } else { 0 };
+        buffers.codes.push(Strip { codes, is_dense }, encoders.of(class, is_bitmap));
         rest = after;
     }
     Ok(codebooks)
+}
+
+/// The codebooks of a chunk, for encoding.
+struct Encoders {
+    of_codes: Vec<Encoder>,
+    of_bitmaps: Encoder,
+}
+
+impl Encoders {
+    fn new(codebooks: &Codebooks) -> Self {
+        let of_codes = codebooks.of_codes.iter().map(Encoder::new).collect();
+        Self { of_codes, of_bitmaps: Encoder::new(&codebooks.of_bitmaps) }
+    }
+
+    fn has_classes(&self) -> bool {
+        self.of_codes.len() > 1
+    }
+
+    /// Returns the codebook of a strip: that of its class, or that of bitmaps.
+    fn of(&self, class: usize, is_bitmap: bool) -> &Encoder {
+        if is_bitmap { &self.of_bitmaps } else { &self.of_codes[class] }
+    }
 }
 
 /// A strip whose codes are kept.
@@ -185,6 +181,24 @@ struct KeptStrip {
 }
 
 impl<T: Real> TileCoder<'_, T> {
+    /// Calls `take` with each wanted tile of a chunk after coding it by the choice, and with its lane.
+    fn for_coded(
+        &mut self,
+        geometry: &Geometry,
+        source: &dyn ElementSource,
+        (tiles, bytes): (&[Tile], &mut Vec<u8>),
+        (wanted, choice): (impl Fn(&Tile) -> bool, &Choice),
+        mut take: impl FnMut(&mut Self, usize, &Tile, Prediction),
+    ) -> Result<()> {
+        self.for_batches(geometry, source, (tiles, bytes), wanted, |coder, batch| {
+            coder.quantize(batch);
+            let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
+            for (lane, (tile, prediction)) in batch.iter().zip(predictions).enumerate() {
+                take(coder, lane, tile, prediction);
+            }
+        })
+    }
+
     /// Adds what a tile that was coded has beside its codes to the buffers: its properties, its base, and its verbatim
     /// values. `position` elements of the chunk are before it.
     fn put(
@@ -246,6 +260,8 @@ fn write_sections(chunk: u64, choice: &Choice, codebooks: &Codebooks, buffers: &
     buffers.metas = tile_section.tiles;
     sections.section(out, |out| write_bases(out, &buffers.bases));
     sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
+    // The builder of the record puts the checksums of its pieces here.
+    sections.skip();
     let written: Vec<&Codebook> = codebooks.of_codes.iter().chain(of_bitmaps).collect();
     sections.section(out, |out| buffers.codes.write(&written, out));
     record.finish(out);

@@ -23,8 +23,9 @@ pub(super) fn read_strip<const L: usize>(
     strip.is_done().then_some(())
 }
 
-/// Decodes two strips as [`read_strip`] does. Symbols of both are decoded in turn, because each waits for the one
-/// before it.
+/// Decodes two strips that follow each other, each as [`read_strip`] does. The symbols of the two strips are decoded in
+/// turn: within a strip, a symbol starts where the one before it ends, so that one strip alone would leave the processor
+/// waiting.
 #[inline(always)]
 pub(super) fn read_two_strips<const L: usize>(
     decoder: &Decoder,

@@ -60,12 +60,9 @@ template <typename Writer> struct EachTile {
         for (uint32_t lanes = unit.lanes(false) | unit.lanes(true); lanes != 0; lanes &= lanes - 1) {
             const uint32_t lane = __ffs(lanes) - 1, meta = __shfl_sync(ALL_LANES, unit.place.meta, lane);
             const Target target = unit.target(lane);
-            const bool is_negative = meta_sign(meta) == 1;
-            if (meta_constant(meta)) {
-                const Element value = value_of(target.base, to.values);
-                to.write_constant(LOGARITHM && is_negative ? -value : value, target.out);
-            } else if (meta_predictor(meta) != strips::INTERPOLATED) {
-                to.write_sums(target, chunk.predictor(meta), is_negative);
+            if (meta_constant(meta) || meta_predictor(meta) != strips::INTERPOLATED) {
+                write_lorenzo(to, chunk, target, meta, memory.values);
+                __syncwarp();
             } else {
 #if !LOGARITHM
                 interpolate(target, table, chunk.is_cubic, to.values, memory.values);

@@ -27,14 +27,7 @@ __device__ inline const PlanStep<Element> *steps_of(const Plans &plans, const Pl
 // `value(i)`.
 template <typename Step, typename Value>
 __device__ inline auto predicted(const Step &step, bool is_cubic, uint32_t start, Value value) {
-    auto neighbor = [&](uint32_t number) { return value(start + step.neighbors[number]); };
-    if (!is_cubic) {
-        return product_plus(neighbor(2), step.weights[2], product(neighbor(1), step.weights[1]));
-    }
-    auto sum = product(neighbor(0), step.weights[0]);
-    sum = product_plus(neighbor(1), step.weights[1], sum);
-    sum = product_plus(neighbor(2), step.weights[2], sum);
-    return product_plus(neighbor(3), step.weights[3], sum);
+    return weighted_sum(step.weights, is_cubic, [&](uint32_t number) { return value(start + step.neighbors[number]); });
 }
 
 // A group of up to four consecutive points of a line.

@@ -49,13 +49,7 @@ template <typename Element> struct PointTable {
             reinterpret_cast<const PointClass<Element> *>(words + CLASSES_AT)[pass.first_class + (left < 2 ? 3 - left
                                                                                                   : point == 0 ? 0
                                                                                                                : 1)];
-        auto value = [&](uint32_t neighbor) { return memory[stored_in_row(place + own.neighbors[neighbor])]; };
-        if (!is_cubic) {
-            return product_plus(value(2), own.weights[2], product(value(1), own.weights[1]));
-        }
-        Element sum = product(value(0), own.weights[0]);
-        sum = product_plus(value(1), own.weights[1], sum);
-        sum = product_plus(value(2), own.weights[2], sum);
-        return product_plus(value(3), own.weights[3], sum);
+        return weighted_sum(own.weights, is_cubic,
+                            [&](uint32_t neighbor) { return memory[stored_in_row(place + own.neighbors[neighbor])]; });
     }
 };

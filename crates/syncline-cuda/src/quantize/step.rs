@@ -13,34 +13,6 @@ use super::structs::Step;
 /// Words of 64 bits of a [`Step`].
 pub(crate) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
-/// log2 of the largest integers for which a single f32 rounding is used. Beyond it, too many rows need the exact path
-/// as well.
-const MAX_SHORT_BITS: u32 = 14;
-/// The smallest such value, so that the elements at both ends of a range are included.
-const MIN_SHORT_BITS: u32 = 6;
-
-/// Integers below this can be recognized by the bits of their sum with a magic number.
-const MAX_KNOWN_INTEGER: f64 = 2_097_150.0;
-
-/// Returns the magnitude of the largest integer that the range allows.
-fn max_integer(header: &Header) -> f64 {
-    header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step)
-}
-
-/// Parameters of the single-rounding path of f32: bits of the largest integers and their signs, half of that range, and
-/// the error below which an integer is certain. Returns 0 bits if integers may be too large.
-fn single_rounding(header: &Header, bound: f32) -> (u32, f32, f32) {
-    let largest = max_integer(header);
-    let Some(bits) = (MIN_SHORT_BITS..=MAX_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0) else {
-        return (0, 0.0, 0.0);
-    };
-    let reach = f64::from(1_u32 << bits);
-    // Twice what is needed. The roundings of the step itself are far smaller.
-    let margin = 2.0 * (reach * 2f64.powi(-24) + 2f64.powi(-23));
-    let sure = ((0.5 - margin) * header.step) as f32;
-    (bits + 1, reach as f32, sure.next_down().min(bound))
-}
-
 impl Step {
     /// Returns the whole struct as words, as it lies in device memory.
     pub(super) fn words(&self) -> [u64; STEP_WORDS] {
@@ -56,9 +28,7 @@ impl Step {
             self.range_high.to_bits(),
             floats(self.inverse_high, self.inverse_low),
             floats(self.high, self.low),
-            floats(self.bound, self.short_bound),
-            pair(self.short_reach.to_bits(), self.short_bits),
-            pair(self.reach_known, self.pattern_count),
+            pair(self.bound.to_bits(), self.pattern_count),
             pair(self.minus_zeros, self.reserved),
             pair(self.is_lattice, self.unused),
             first,
@@ -81,10 +51,8 @@ impl Step {
             _ => reserved_patterns::<f64>(header),
         };
         let numbered = header.patterns.iter().enumerate();
-        let (short_bits, short_reach, short_bound) = single_rounding(header, narrow.bound);
-        let first = header.patterns.first().copied().unwrap_or(0);
         let (range_low, range_high) = header.range.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        let pattern = |i: usize| header.patterns.get(i).copied().unwrap_or(first);
+        let pattern = |i: usize| header.patterns.get(i).copied().unwrap_or(0);
         Self {
             inverse: wide.inv,
             step: wide.step,
@@ -97,16 +65,11 @@ impl Step {
             high: narrow.hi,
             low: narrow.lo,
             bound: narrow.bound,
-            short_bound,
-            short_reach,
-            short_bits,
-            reach_known: u32::from(max_integer(header) < MAX_KNOWN_INTEGER),
             pattern_count: header.patterns.len().min(MAX_PATTERNS) as u32,
             minus_zeros: minus_zeros.into(),
             reserved: numbered.filter(|(_, bits)| reserved.contains(bits)).fold(0, |all, (i, _)| all | 1 << i),
             is_lattice: (header.step > 2.0 * header.abs_bound).into(),
             unused: 0,
-            // The vector path compares with all four patterns. Unused ones repeat the first.
             patterns: std::array::from_fn(pattern),
         }
     }

@@ -26,22 +26,15 @@ device_struct! {
         pub(super) high: f32,
         pub(super) low: f32,
         pub(super) bound: f32,
-        /// f32: an integer of at most `short_reach` whose error is below `short_bound` is the one that the format
-        /// defines, even if found with a single rounding. Unused if `short_reach` is 0.
-        pub(super) short_bound: f32,
-        pub(super) short_reach: f32,
-        /// log2 of twice `short_reach`.
-        pub(super) short_bits: u32,
-        /// Whether all integers are below 2^21 in magnitude, except those of patterns, infinities and NaN.
-        pub(super) reach_known: u32,
         pub(super) pattern_count: u32,
         /// Whether there may be -0.0 among the elements.
         pub(super) minus_zeros: u32,
-        /// Bit `i` is set if no other value may become pattern `i`. If there are any, all tiles take the scalar path.
+        /// Bit `i` is set if no other value may become pattern `i`. If there are any, no tile is ordinary.
         pub(super) reserved: u32,
         /// Whether all values seem to be whole multiples of the step, which is above twice the bound. Then tiles are
         /// not interpolated.
         pub(super) is_lattice: u32,
+        /// Padding.
         pub(super) unused: u32,
         pub(super) patterns: [u64; MAX_PATTERNS],
     }
