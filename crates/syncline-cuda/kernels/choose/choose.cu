@@ -1,8 +1,7 @@
 // Chooses predictors, the interpolation scheme, and the classes of each chunk by the costs of a sample of its tiles:
 // `choose` in syncline_core::pipeline::lossy::sample.
 //
-// WARPS  warps of a block
-// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
+// ORDINARY  whether whole tiles are those of predict/ordinary.cuh, each of which a warp takes
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
 #if ORDINARY
@@ -16,7 +15,7 @@ constexpr uint32_t MOST_CANDIDATES = 6, COST_ROWS = strips::PREDICTORS + MOST_CA
 constexpr uint32_t MOST_SAMPLED = (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP > 2 * FEWEST_CHOOSING
                                       ? (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP
                                       : 2 * FEWEST_CHOOSING;
-constexpr uint32_t THREADS = WARPS * WARP;
+constexpr uint32_t THREADS = WARPS * WARP, LOTS_OF_BLOCK = ORDINARY ? WARPS : 1;
 constexpr uint32_t AXIS_SETS = 1u << AXES;
 // Predictors of tiles that extend along AXES axes: the sets of axes, then second differences.
 constexpr uint32_t ORDERS = AXIS_SETS + 1;
@@ -137,8 +136,8 @@ __device__ inline void find_thresholds(uint32_t tiles, Decision &decision) {
     __syncthreads();
 }
 
-// Calls `put(row, cost)` with the costs of a tile that candidate `number` of all computes: that of its scheme, if that is
-// not 0, and those of every so many predictors, unless others have computed all. All threads of the tile call this.
+// Calls `put(row, cost)` with the costs of a tile that candidate `number` of all computes: that of its scheme, if that
+// is not 0, and those of every so many predictors, unless others have computed all. All threads of the tile call this.
 template <typename Put>
 __device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t all, uint32_t scheme, bool has_predictors,
                                     const Plans &plans, const Geometry &geometry, Put put) {
@@ -163,14 +162,12 @@ __device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t al
 enum class Costs { NONE, OF_PREDICTORS, ALL };
 
 #if ORDINARY
-// Does the same for a whole tile, but that the first candidate takes all predictors. Returns the costs that are found if
-// all candidates do this. Called by the whole warp.
+// Does the same for a whole tile, but that the first candidate takes all predictors. Returns the costs that are found
+// if all candidates do this. Called by the whole warp.
 template <typename Put>
-__device__ inline Costs cost_of_ordinary(TileWork &work, uint32_t number, uint32_t scheme, const uint32_t *schemes,
-                                        bool vectors, Put put) {
-    OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
-    const OrdinaryElements elements(work.source, vectors);
-    const OrdinaryStep step(work.step);
+__device__ inline Costs cost_of_ordinary(const Step &quantizer, const OrdinaryElements &elements, uint32_t number,
+                                         uint32_t scheme, const uint32_t *schemes, OrdinaryMemory &memory, Put put) {
+    const OrdinaryStep step(quantizer);
     QuantizedOrdinary tile;
     if (!quantize_ordinary(step, elements, scheme != 0 ? memory.values : nullptr, tile)) {
         return Costs::NONE;
@@ -202,10 +199,11 @@ __device__ inline Costs cost_of_ordinary(TileWork &work, uint32_t number, uint32
 }
 #endif
 
-// Computes costs of the sampled tiles: row `i` of blocks takes candidate `i` of all tiles, where 0 stands for predictors
-// alone, so that blocks that run side by side do the same; those of a row are shared equally among the chunks. The last
-// block of a chunk chooses. `codes` has the code of each candidate in four bits. Clears the number of listed tiles, if
-// there is a list. `costs` has COST_ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks and is 0 before.
+// Computes costs of the sampled tiles: row `i` of blocks takes candidate `i` of all tiles, where 0 stands for
+// predictors alone, so that blocks that run side by side do the same; those of a row are shared equally among the
+// chunks. The last block of a chunk chooses. `codes` has the code of each candidate in four bits. Clears the number of
+// listed tiles, if there is a list. `costs` has COST_ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks
+// and is 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     choose(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
            const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
@@ -217,7 +215,6 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __shared__ Decision decision;
     __shared__ bool is_last;
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
     const uint32_t blocks = gridDim.x / batch.chunks, chunk = blockIdx.x / blocks, first = batch.chunk_first(chunk);
     const Sample sample = Sample::choosing(batch.chunk_first(chunk + 1) - first);
     const bool interpolates = !quantizer->is_lattice;
@@ -225,24 +222,51 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     // Interpolated values are no multiples of the step, as those of a lattice have to be.
     const Step &step = *quantizer;
     candidates = is_lattice(step) ? 0 : candidates;
-    const uint32_t lot = (blockIdx.x - chunk * blocks) * TILES_OF_BLOCK + tile_of_block(), candidate = blockIdx.y,
-                   number = sample.tile(lot);
-    auto put = [&](uint32_t row, uint32_t cost) {
-        if (tile_thread() == 0) {
-            costs[row * MOST_SAMPLED + lot] = cost;
-        }
-    };
-    if (number < sample.tiles && candidate <= candidates) {
-        TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
-        const uint32_t scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
-        Costs found = Costs::NONE;
+    const uint32_t candidate = blockIdx.y, first_lot = (blockIdx.x - chunk * blocks) * LOTS_OF_BLOCK,
+                   scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
+    // The number of the tile of a lot in the chunk, or one beyond if there is none to take.
+    auto sampled = [&](uint32_t lot) { return candidate <= candidates ? sample.tile(lot) : sample.tiles; };
 #if ORDINARY
-        if (geometry.is_unclipped(work.tile)) {
-            found = cost_of_ordinary(work, candidate, scheme, schemes, vectors != 0, put);
+    __shared__ Costs found[LOTS_OF_BLOCK];
+    {
+        const uint32_t lot = first_lot + warp_id(), number = sampled(lot);
+        Costs own = number < sample.tiles ? Costs::NONE : Costs::ALL;
+        if (own == Costs::NONE) {
+            const Tile tile = geometry.tile(batch.first_tile + first + number);
+            if (geometry.is_unclipped(tile)) {
+                auto put = [&](uint32_t row, uint32_t cost) {
+                    if (lane_id() == 0) {
+                        costs[row * MOST_SAMPLED + lot] = cost;
+                    }
+                };
+                const OrdinaryElements elements(TileSource(slab, first_element, geometry, tile), vectors != 0);
+                own = cost_of_ordinary(step, elements, candidate, scheme, schemes,
+                                       reinterpret_cast<OrdinaryMemory *>(dynamic)[warp_id()], put);
+            }
         }
+        if (lane_id() == 0) {
+            found[warp_id()] = own;
+        }
+    }
+    __syncthreads();
 #endif
-        if (found != Costs::ALL) {
-            cost_of_tile(work, candidate, 1 + candidates, scheme, found == Costs::OF_PREDICTORS, plans, geometry, put);
+    for (uint32_t i = 0; i < LOTS_OF_BLOCK; ++i) {
+        const uint32_t lot = first_lot + i, number = sampled(lot);
+        bool is_done = number >= sample.tiles, has_predictors = false;
+#if ORDINARY
+        is_done = found[i] == Costs::ALL;
+        has_predictors = found[i] == Costs::OF_PREDICTORS;
+#endif
+        if (!is_done) {
+            auto put = [&](uint32_t row, uint32_t cost) {
+                if (tile_thread() == 0) {
+                    costs[row * MOST_SAMPLED + lot] = cost;
+                }
+            };
+            TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number,
+                          *reinterpret_cast<TileMemory *>(dynamic));
+            cost_of_tile(work, candidate, 1 + candidates, scheme, has_predictors, plans, geometry, put);
+            tile_sync();
         }
     }
     __syncthreads();

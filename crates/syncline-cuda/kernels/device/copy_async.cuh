@@ -2,7 +2,8 @@
 #pragma once
 #include "common.cuh"
 
-// Begins to copy 4, 8, or 16 bytes, which start on a multiple of their number. Before compute capability 8.0, copies them.
+// Begins to copy 4, 8, or 16 bytes, which start on a multiple of their number. Before compute capability 8.0, copies
+// them.
 template <uint32_t BYTES, typename T> __device__ inline void copy_async(T *to, const T *from) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "sizes of copies");
 #if __CUDA_ARCH__ >= 800

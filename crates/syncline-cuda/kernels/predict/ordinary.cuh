@@ -155,9 +155,9 @@ struct LineCost {
     }
 };
 
-// Predicts and quantizes the positions of a line of N positions between known ones, at a distance from these. `first` is
-// where it begins, and `Place` says where its positions are; `code(i)` is where the code of the `i`th one goes. Returns
-// the cost, with COST_OF_ONE for each four of them.
+// Predicts and quantizes the positions of a line of N positions between known ones, at a distance from these. `first`
+// is where it begins, and `Place` says where its positions are; `code(i)` is where the code of the `i`th one goes.
+// Returns the cost, with COST_OF_ONE for each four of them.
 template <uint32_t N, uint32_t DISTANCE, bool IS_CUBIC, typename Place, typename Code>
 __device__ inline uint32_t code_line(const InterpolationStep &constants, Element *first, Code code, Largest &largest) {
     constexpr uint32_t COUNT = (N - 1 - DISTANCE + 2 * DISTANCE - 1) / (2 * DISTANCE);
@@ -274,12 +274,25 @@ struct StagedElements {
         const float4 four = *reinterpret_cast<const float4 *>(from);
         quad[0] = four.x, quad[1] = four.y, quad[2] = four.z, quad[3] = four.w;
 #else
-        const double2 low = reinterpret_cast<const double2 *>(from)[0], high = reinterpret_cast<const double2 *>(from)[1];
+        const double2 low = reinterpret_cast<const double2 *>(from)[0],
+                      high = reinterpret_cast<const double2 *>(from)[1];
         quad[0] = low.x, quad[1] = low.y, quad[2] = high.x, quad[3] = high.y;
 #endif
     }
 };
 #endif
+
+// Calls `visit(i, value)` with the values of a lane's quads that are stored. Rarely called, so that short code matters
+// more than speed.
+template <typename Visit> __device__ inline void for_own_values(const Element *values, Visit visit) {
+#pragma unroll 1
+    for (uint32_t k = 0; k < QUADS; ++k) {
+#pragma unroll
+        for (uint32_t j = 0; j < 4; ++j) {
+            visit(4 * k + j, (values + quad_in_memory(k))[j]);
+        }
+    }
+}
 
 // A quantized tile.
 struct QuantizedOrdinary {
@@ -330,16 +343,10 @@ __device__ inline bool quantize_ordinary(const OrdinaryStep &step, const Element
             }
         }
     }
-    if (values != nullptr && __any_sync(ALL_LANES, has_zero)) {
-#pragma unroll
-        for (uint32_t k = 0; k < QUADS; ++k) {
-            Element quad[4];
-            elements.quad(k, quad);
-#pragma unroll
-            for (uint32_t j = 0; j < 4; ++j) {
-                found.zeros |= quad[j] == Element(0) ? 1u << (4 * k + j) : 0;
-            }
-        }
+    // The compiler does not know that all lanes come to what follows a condition that it does not know to be the same
+    // in all, and has to keep lanes together that have not parted.
+    if (__any_sync(ALL_LANES, has_zero) && values != nullptr) {
+        for_own_values(values, [&](uint32_t i, Element x) { found.zeros |= x == Element(0) ? 1u << i : 0; });
     }
     found.sign = KIND_NONE;
     if (LOGARITHM) {
@@ -409,10 +416,7 @@ __device__ inline bool all_zero(const Quads &integers) {
 __device__ inline bool keeps_zeros(uint32_t zeros, const Element *values) {
     bool keeps = true;
     if (__any_sync(ALL_LANES, zeros != 0)) {
-#pragma unroll
-        for (uint32_t i = 0; i < 4 * QUADS; ++i) {
-            keeps &= (zeros >> i & 1) == 0 || bits_of((values + quad_in_memory(i / 4))[i % 4]) == 0;
-        }
+        for_own_values(values, [&](uint32_t i, Element x) { keeps &= (zeros >> i & 1) == 0 || bits_of(x) == 0; });
     }
     return __all_sync(ALL_LANES, keeps);
 }
@@ -442,8 +446,8 @@ __device__ inline bool predict_ordinary(const OrdinaryStep &step, const ChunkCho
 #pragma unroll 1
     for (uint32_t place = 0; place < listed && (place == 0 || coded.cost > 0); ++place) {
         bool own_fits;
-        const uint32_t cost =
-            predict_lorenzo(step, tile.integers, uniform(choice.predictors[place]), memory.codes[1 - coded.codes], own_fits);
+        const uint32_t cost = predict_lorenzo(step, tile.integers, uniform(choice.predictors[place]),
+                                              memory.codes[1 - coded.codes], own_fits);
         if (place == 0 || cost < coded.cost) {
             coded.cost = cost;
             coded.predictor = place;

@@ -42,7 +42,8 @@ struct CubeInterpolation {
             constants, values + (line & 0xFFFF), [&](uint32_t point) -> int16_t & { return to[point]; }, largest);
     }
 
-    // Runs pass number PASS of a scheme, whose first line is number FIRST, and those after it. Called by the whole warp.
+    // Runs pass number PASS of a scheme, whose first line is number FIRST, and those after it. Called by the whole
+    // warp.
     template <uint32_t SCHEME, uint32_t PASS, uint32_t FIRST> __device__ inline void run_from() {
         typedef CubeScheme<SCHEME> Own;
         if constexpr (PASS < Own::PASSES) {

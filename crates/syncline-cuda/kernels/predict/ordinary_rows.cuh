@@ -32,7 +32,8 @@ struct Before {
 };
 
 // Calls `visit(k, residuals)` with the residuals of each quad under a predictor. Called by the whole warp.
-template <uint32_t PREDICTOR, typename Visit> __device__ inline void visit_residuals(const Quads &integers, Visit visit) {
+template <uint32_t PREDICTOR, typename Visit>
+__device__ inline void visit_residuals(const Quads &integers, Visit visit) {
     constexpr bool IS_SECOND = PREDICTOR == format::SECOND_ORDER, ALONG_X = IS_SECOND || (PREDICTOR & 1) != 0,
                    ALONG_Y = AXES == 2 && (IS_SECOND || (PREDICTOR & 2) != 0);
     const uint32_t lane = lane_id();
@@ -135,7 +136,8 @@ struct RowInterpolation {
 
 #if AXES == 2
     // Up to 32 lines, one a lane, at a distance of their points from the known ones.
-    template <typename Place, uint32_t DISTANCE, bool IS_CUBIC> __device__ inline void run_lines(const PointPass &pass) {
+    template <typename Place, uint32_t DISTANCE, bool IS_CUBIC>
+    __device__ inline void run_lines(const PointPass &pass) {
         constexpr uint32_t COUNT = (WIDTH - 1 - DISTANCE + 2 * DISTANCE - 1) / (2 * DISTANCE);
         if (lane_id() < pass.lines) {
             const uint16_t *places = table.codes() + pass.first_code + lane_id() * COUNT;
@@ -160,12 +162,13 @@ struct RowInterpolation {
         }
     }
 #else
-    // The points of a line of TILE_ELEMENTS positions: each lane has those among WIDTH positions, at a distance from the
-    // known ones.
+    // The points of a line of TILE_ELEMENTS positions: each lane has those among WIDTH positions, at a distance from
+    // the known ones.
     template <uint32_t DISTANCE, bool IS_CUBIC> __device__ inline void run_lines(const PointPass &pass) {
         constexpr uint32_t N = TILE_ELEMENTS, SPACING = 2 * DISTANCE, COUNT = WIDTH / SPACING;
         // Points of the last lane: the last position is known.
-        constexpr uint32_t LAST_COUNT = (WIDTH - 2 - DISTANCE) / SPACING + 1, LAST = N - WIDTH + DISTANCE + SPACING * (LAST_COUNT - 1);
+        constexpr uint32_t LAST_COUNT = (WIDTH - 2 - DISTANCE) / SPACING + 1,
+                           LAST = N - WIDTH + DISTANCE + SPACING * (LAST_COUNT - 1);
         const uint32_t lane = lane_id();
         const bool is_first = lane == 0, is_last = lane == WARP - 1;
         Element *own = values + lane * (WIDTH + 1);
@@ -188,10 +191,10 @@ struct RowInterpolation {
                 typedef Between<N, DISTANCE, LAST> Last;
                 typedef Between<N, DISTANCE, LAST - SPACING> BeforeLast;
                 const Element middle = Element(Middle::weight(of, IS_CUBIC));
-                return i == 0 && is_first                   ? Element(First::weight(of, IS_CUBIC))
-                       : i + 1 == LAST_COUNT && is_last     ? Element(Last::weight(of, IS_CUBIC))
-                       : i + 2 == LAST_COUNT && is_last     ? Element(BeforeLast::weight(of, IS_CUBIC))
-                                                            : middle;
+                return i == 0 && is_first               ? Element(First::weight(of, IS_CUBIC))
+                       : i + 1 == LAST_COUNT && is_last ? Element(Last::weight(of, IS_CUBIC))
+                       : i + 2 == LAST_COUNT && is_last ? Element(BeforeLast::weight(of, IS_CUBIC))
+                                                        : middle;
             };
             Element prediction = product(known[i + 1], weight(1));
             if (IS_CUBIC) {

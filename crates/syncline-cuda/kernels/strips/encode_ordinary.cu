@@ -121,8 +121,13 @@ class OrdinaryTiles {
 
     // Requests the elements of tile `number`, if it is a whole one. Returns whether it is.
     __device__ inline bool request(uint32_t number, TileElements &elements) const {
-        constexpr uint32_t NZ = AXES == 3 ? 8 : 1, NY = AXES == 3 ? 8 : AXES == 2 ? 32 : 1,
-                           NX = AXES == 3 ? 8 : AXES == 2 ? 32 : 1024;
+        constexpr uint32_t NZ = AXES == 3 ? 8 : 1,
+                           NY = AXES == 3   ? 8
+                                : AXES == 2 ? 32
+                                            : 1,
+                           NX = AXES == 3   ? 8
+                                : AXES == 2 ? 32
+                                            : 1024;
         static_assert(NZ * NY * NX == TILE_ELEMENTS, "the shape of small tiles");
         const TileCoord at = geometry.nearby_coord(from, number - first);
         const uint64_t z = at.z * NZ, y = at.y * NY, x = at.x * NX;
@@ -156,8 +161,9 @@ struct Piece {
 };
 
 // `schemes` has the tables of all schemes. Encodes the ordinary tiles of a batch, and lists the others behind their
-// number, which is 0 before. `vectors` says whether quads of elements start on multiples of 16 bytes. Blocks take pieces
-// of tiles in as many rounds as `rounds`; `pieces` counts those that they take after their first, and is 0 before.
+// number, which is 0 before. `vectors` says whether quads of elements start on multiples of 16 bytes. Blocks take
+// pieces of tiles in as many rounds as `rounds`; `pieces` counts those that they take after their first, and is 0
+// before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
     encode_ordinary(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                     const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer, uint32_t vectors,
@@ -202,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
             TileElements elements;
 #endif
             bool is_whole = is_near && number < last && tiles.request(number, elements);
-            Element *values = choice.scheme != 0 ? memory.tile.values : nullptr;
+            Element *values = uniform(choice.scheme) != 0 ? memory.tile.values : nullptr;
             while (number < last) {
                 uint32_t next = 0;
                 if (lane_id() == 0) {

@@ -115,45 +115,36 @@ struct LaneCodes {
     }
 };
 
-// The bits of a lane's codes up to the last one, in groups of GROUP codes. Codes that are not small need ANY.
-template <uint32_t GROUP, bool ANY> struct CodeGroups {
-    static constexpr uint32_t GROUPS = OWN_CODES / GROUP;
+// The bits of codes that are all small, in groups of eight.
+struct SmallGroups {
+    static constexpr uint32_t GROUP = 8, GROUPS = OWN_CODES / GROUP;
     LaneBits of[GROUPS];
 
-    __device__ inline CodeGroups(const LaneCodes &own, uint32_t coded, const uint32_t *codewords,
-                                 const uint32_t *small) {
+    __device__ inline SmallGroups(const LaneCodes &own, uint32_t coded, const uint32_t *small) {
 #pragma unroll
         for (uint32_t i = 0; i < OWN_CODES; ++i) {
-            const int32_t code = own.code(i);
-            const uint32_t place = uint32_t(code + int32_t(SMALL_CODES / 2));
-            uint32_t value, length;
-            if (ANY) {
-                const uint32_t magnitude = code < 0 ? 0u - uint32_t(code) : uint32_t(code),
-                               size = 31 - __clz(int32_t(magnitude | 1));
-                const bool is_small = place < SMALL_CODES;
-                const uint32_t word = is_small ? small[place] : codewords[size], extra_bits = is_small ? 0 : size + 1,
-                               extra = is_small ? 0 : (magnitude << 1 | uint32_t(code) >> 31) - (2u << size);
-                value = (word >> 8) << extra_bits | extra;
-                length = (word & 0xFF) + extra_bits;
-            } else {
-                const uint32_t word = small[min_of(place, SMALL_CODES)];
-                value = word >> 8;
-                length = word & 0xFF;
-            }
+            const uint32_t word = small[min_of(uint32_t(own.code(i) + int32_t(SMALL_CODES / 2)), SMALL_CODES)];
             if (i < coded) {
-                of[i / GROUP].append(value, length);
+                of[i / GROUP].append(word >> 8, word & 0xFF);
             }
         }
     }
-    // Returns the bits of all groups; too many, if those of one are more than 64.
     __device__ inline uint32_t count() const {
-        uint32_t sum = 0, longest = 0;
+        uint32_t sum = 0;
 #pragma unroll
         for (const LaneBits &group : of) {
             sum += group.count;
+        }
+        return sum;
+    }
+    // Whether no group has too many bits.
+    __device__ inline bool fits() const {
+        uint32_t longest = 0;
+#pragma unroll
+        for (const LaneBits &group : of) {
             longest = max_of(longest, group.count);
         }
-        return longest <= 64 ? sum : TOO_MANY;
+        return longest <= 64;
     }
     __device__ inline void put(uint32_t *words, uint32_t position) const {
 #pragma unroll
@@ -162,24 +153,45 @@ template <uint32_t GROUP, bool ANY> struct CodeGroups {
             position += group.count;
         }
     }
-    static constexpr uint32_t TOO_MANY = ~0u;
 };
 
-// Writes the groups if no lane has too many bits. Returns whether they are written, and whether there is room.
-struct Written {
-    bool is_done, has_room;
+// The bits of any codes two at a time, for which 64 bits always suffice. The codes are copied, because the bits take
+// their place.
+struct CodePairs {
+    uint32_t *const copy;
+    const uint32_t coded, *const codewords, *const small;
+
+    __device__ inline CodePairs(const LaneCodes &own, uint32_t coded, const uint32_t *codewords, const uint32_t *small,
+                                OrdinaryMemory &memory)
+        : copy(memory.tokens + lane_id() * (OWN_CODES / 2 + 1)), coded(coded), codewords(codewords), small(small) {
+#pragma unroll
+        for (uint32_t i = 0; i < OWN_CODES / 2; ++i) {
+            copy[i] = own.pairs[i];
+        }
+    }
+    __device__ inline void append(int32_t code, LaneBits &bits) const {
+        const uint32_t place = uint32_t(code + int32_t(SMALL_CODES / 2)),
+                       magnitude = code < 0 ? 0u - uint32_t(code) : uint32_t(code),
+                       size = 31 - __clz(int32_t(magnitude | 1));
+        const bool is_small = place < SMALL_CODES;
+        const uint32_t word = *(is_small ? small + place : codewords + size), extra_bits = is_small ? 0 : size + 1,
+                       extra = is_small ? 0 : (magnitude << 1 | uint32_t(code) >> 31) - (2u << size);
+        bits.append((word >> 8) << extra_bits | extra, (word & 0xFF) + extra_bits);
+    }
+    // Calls `visit(bits)` for the pairs.
+    template <typename Visit> __device__ inline void for_each(Visit visit) const {
+#pragma unroll 1
+        for (uint32_t i = 0; i < coded; i += 2) {
+            const uint32_t both = copy[i / 2];
+            LaneBits bits;
+            append(int32_t(both << 16) >> 16, bits);
+            if (i + 1 < coded) {
+                append(int32_t(both) >> 16, bits);
+            }
+            visit(bits);
+        }
+    }
 };
-template <typename Groups> __device__ inline Written write_groups(const Groups &groups, TileBits &to) {
-    const uint32_t count = groups.count();
-    if (!__all_sync(ALL_LANES, count != Groups::TOO_MANY)) {
-        return {false, true};
-    }
-    const bool has_room = to.place(count);
-    if (has_room) {
-        groups.put(to.words, to.at);
-    }
-    return {true, has_room};
-}
 
 // Writes the bits of a dense tile, in which each zero has a symbol of its own. `has_large` says whether codes that are
 // not small are likely. Lane `i` below QUADS gets the first bit of strip `i` in `start`. Returns whether there is room.
@@ -188,39 +200,29 @@ __device__ inline bool write_dense(const int16_t *codes, bool has_large, const u
                                    const uint32_t *small, OrdinaryMemory &memory, TileBits &to, uint32_t &start) {
     const LaneCodes own(codes);
     const uint32_t coded = own.coded();
-    Written written{false, true};
-    if (!has_large) {
-        written = write_groups(CodeGroups<8, false>(own, coded, codewords, small), to);
+    const SmallGroups groups(own, has_large ? 0 : coded, small);
+    uint32_t count = groups.count();
+    const bool is_small = !has_large & __all_sync(ALL_LANES, groups.fits());
+    const CodePairs pairs(own, coded, codewords, small, memory);
+    if (!is_small) {
+        count = 0;
+        pairs.for_each([&](const LaneBits &bits) { count += bits.count; });
     }
-    if (!written.is_done) {
-        written = write_groups(CodeGroups<4, true>(own, coded, codewords, small), to);
-    }
-    if (!written.is_done) {
-        // The bits take the place of the codes.
-        uint32_t *copy = memory.tokens + lane_id() * (OWN_CODES / 2 + 1);
-        auto code = [&](uint32_t i) { return CodeBits(codewords, reinterpret_cast<const int16_t *>(copy)[i]); };
-#pragma unroll
-        for (uint32_t i = 0; i < OWN_CODES / 2; ++i) {
-            copy[i] = own.pairs[i];
-        }
-        uint32_t count = 0;
-#pragma unroll 1
-        for (uint32_t i = 0; i < coded; ++i) {
-            count += code(i).count;
-        }
-        written.has_room = to.place(count);
-        if (written.has_room) {
-            BitPacker packer(to.words, to.at);
-#pragma unroll 1
-            for (uint32_t i = 0; i < coded; ++i) {
-                const CodeBits bits = code(i);
-                packer.put(bits.bits, bits.count);
-            }
-            packer.finish();
-        }
-    }
+    const bool has_room = to.place(count);
     start = __shfl_sync(ALL_LANES, to.at, lane_id() * LANES_OF_STRIP % WARP);
-    return written.has_room;
+    if (!has_room) {
+        return false;
+    }
+    if (is_small) {
+        groups.put(to.words, to.at);
+    } else {
+        uint32_t at = to.at;
+        pairs.for_each([&](const LaneBits &bits) {
+            bits.put(to.words, at);
+            at += bits.count;
+        });
+    }
+    return true;
 }
 
 // The bits of a value that is not 0 and of the zeros in front of it, if one symbol stands for both. Returns whether the

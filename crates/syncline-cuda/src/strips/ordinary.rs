@@ -125,18 +125,22 @@ impl OrdinaryShape {
         }
     }
 
-    /// Shared memory of a warp in bytes.
-    fn warp_bytes(self) -> u32 {
+    /// Shared memory of a tile in bytes.
+    pub fn tile_bytes(self) -> u32 {
         let elements = self.elements();
         let (values, strip_room) = match self.is_cube() {
             true => (8 * lines::PLANE as u32, lines::STRIP_ROOM as u32),
             false => (elements + elements / 32, points::STRIP_ROOM as u32),
         };
         let codes = 4 * elements / STRIP_LEN as u32 * strip_room;
+        (values * self.element_bytes).max(4 * elements + 4).next_multiple_of(16) + codes
+    }
+
+    /// Shared memory of a warp in bytes.
+    fn warp_bytes(self) -> u32 {
         // The elements of the next tile, unless these are more.
-        let staged = elements * self.element_bytes;
-        let staged = if staged <= 4096 { staged } else { 0 };
-        (values * self.element_bytes).max(4 * elements + 4).next_multiple_of(16) + codes + 32 + staged
+        let staged = self.elements() * self.element_bytes;
+        self.tile_bytes() + 32 + if staged <= 4096 { staged } else { 0 }
     }
 
     /// Shared memory of the tables of a block in bytes.
