@@ -213,6 +213,7 @@ struct OrdinaryElements {
             }
         }
     }
+    __device__ inline void wait() const {}
     __device__ inline void load(uint32_t k, Element (&quad)[4]) const {
         const Element *from = source.first + quad_in_array(source, k);
         if (vectors) {
@@ -244,29 +245,36 @@ struct OrdinaryElements {
 };
 
 #if STAGES
-// The same in shared memory, to which they are copied while another tile is encoded. Each lane reads only what it has
-// copied itself.
+// The same in shared memory, in raster order, to which they are copied while another tile is encoded.
 struct StagedElements {
     Element *staged;
 
-    // Begins to copy the elements of a tile.
+    // Begins to copy the elements of a tile. `vectors` says whether quads start on multiples of 16 bytes. Called by the
+    // whole warp, whose lanes have read the elements before.
     __device__ inline void request(const TileSource &source, bool vectors) const {
+        if (vectors) {
 #pragma unroll
-        for (uint32_t k = 0; k < QUADS; ++k) {
-            const Element *from = source.first + quad_in_array(source, k);
-            Element *to = staged + STRIP_LEN * k + 4 * lane_id();
-            if (vectors) {
+            for (uint32_t k = 0; k < QUADS; ++k) {
+                const Element *from = source.first + quad_in_array(source, k);
+                Element *to = staged + STRIP_LEN * k + 4 * lane_id();
 #pragma unroll
                 for (uint32_t j = 0; j < 4; j += 16 / ELEMENT_BYTES) {
                     copy_async<16>(to + j, from + j);
                 }
-            } else {
-#pragma unroll 1
-                for (uint32_t j = 0; j < 4; ++j) {
-                    copy_async<ELEMENT_BYTES>(to + j, from + j);
-                }
+            }
+        } else {
+            // Lanes have elements next to each other.
+#pragma unroll 4
+            for (uint32_t word = 0; word < TILE_ELEMENTS / WARP; ++word) {
+                copy_async<ELEMENT_BYTES>(staged + WARP * word + lane_id(),
+                                          source.first + element_in_array(source, word));
             }
         }
+    }
+    // Waits for the elements. Called by the whole warp.
+    __device__ inline void wait() const {
+        wait_for_copies();
+        __syncwarp();
     }
     __device__ inline void quad(uint32_t k, Element (&quad)[4]) const {
         const Element *from = staged + STRIP_LEN * k + 4 * lane_id();

@@ -10,6 +10,10 @@ constexpr uint32_t ORDINARY_VALUES = SIDE * PLANE;
 __device__ inline uint64_t quad_in_array(const TileSource &source, uint32_t k) {
     return (2 * k + lane_id() / 16) * source.plane + lane_id() / 2 % 8 * source.row + lane_id() % 2 * 4;
 }
+// Returns where element `32 word + lane` of a tile is in the array, from the first one.
+__device__ inline uint64_t element_in_array(const TileSource &source, uint32_t word) {
+    return word / 2 * source.plane + (word % 2 * 4 + lane_id() / SIDE) * source.row + lane_id() % SIDE;
+}
 __device__ inline uint32_t quad_in_memory(uint32_t k) {
     const uint32_t plane = lane_id() < 16 ? stored(2 * k) * PLANE : stored(2 * k + 1) * PLANE;
     return plane + stored(lane_id() / 2 % 8) * ROW + lane_id() % 2 * 4;

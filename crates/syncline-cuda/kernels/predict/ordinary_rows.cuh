@@ -15,6 +15,10 @@ constexpr uint32_t ORDINARY_VALUES = TILE_ELEMENTS + TILE_ELEMENTS / WIDTH;
 __device__ inline uint64_t quad_in_array(const TileSource &source, uint32_t k) {
     return AXES == 1 ? 128 * k + 4 * lane_id() : (4 * k + lane_id() / 8) * source.row + lane_id() % 8 * 4;
 }
+// Returns where element `32 word + lane` of a tile is in the array, from the first one.
+__device__ inline uint64_t element_in_array(const TileSource &source, uint32_t word) {
+    return (AXES == 1 ? WARP * word : word * source.row) + lane_id();
+}
 __device__ inline uint32_t quad_in_memory(uint32_t k) { return stored_in_row(128 * k + 4 * lane_id()); }
 
 // The value `distance` elements before in the order of the tile, of lanes' values at one place of their quads. Values

@@ -64,6 +64,31 @@ struct Counting {
     }
 
 #if ORDINARY
+    // Counts the symbols of a dense tile. Called by the whole warp.
+    __device__ inline void count_dense(uint32_t *own, const int16_t *codes) const {
+        uint32_t zeros = 0;
+#pragma unroll 1
+        for (uint32_t k = 0; k < QUADS; ++k) {
+            const uint2 four = *reinterpret_cast<const uint2 *>(codes + k * STRIP_ROOM + 4 * lane_id());
+            // Zeros behind the last value of a strip have no symbols.
+            const uint32_t others = __ballot_sync(ALL_LANES, (four.x | four.y) != 0), behind = others >> lane_id() >> 1;
+            bool is_coded = behind != 0;
+#pragma unroll
+            for (uint32_t j = 4; j-- > 0;) {
+                const int32_t code = int16_t((j < 2 ? four.x : four.y) >> j % 2 * 16);
+                is_coded |= code != 0;
+                if (code != 0) {
+                    atomicAdd(&own[symbol_of(0, code)], 1u);
+                }
+                zeros += is_coded && code == 0 ? 1 : 0;
+            }
+        }
+        zeros = warp_reduce_sum(zeros);
+        if (lane_id() == 0 && zeros > 0) {
+            atomicAdd(&own[symbol_of_power(0)], zeros);
+        }
+    }
+
     // Counts the symbols of a whole tile. Returns whether it is ordinary. Called by the whole warp.
     __device__ inline bool count_ordinary(const OrdinaryElements &elements, const uint32_t *schemes,
                                           OrdinaryMemory &memory) const {
@@ -77,9 +102,14 @@ struct Counting {
         }
         if (!coded.is_constant) {
             uint32_t *own = histogram + class_of(coded.cost) * SYMBOLS;
-            LaneValues(memory.codes[coded.codes], memory).for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
-                count(own, zeros, value, coded.is_dense());
-            });
+            const int16_t *codes = memory.codes[coded.codes];
+            if (coded.is_dense()) {
+                count_dense(own, codes);
+            } else {
+                LaneValues(codes, memory).for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
+                    count(own, zeros, value, false);
+                });
+            }
             if (lane_id() == 0) {
                 atomicAdd(live_tiles, 1u);
             }

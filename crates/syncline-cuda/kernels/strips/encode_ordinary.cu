@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
                 }
                 next = uniform(next);
                 QuantizedOrdinary tile;
-                wait_for_copies();
+                elements.wait();
                 const bool is_ordinary = is_whole && quantize_ordinary(step, elements, values, tile);
                 // While the tile is encoded, the elements of the next one arrive.
                 is_whole = is_near && next < last && tiles.request(next, elements);
