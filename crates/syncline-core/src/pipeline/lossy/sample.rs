@@ -96,8 +96,8 @@ pub(super) fn choose<T: Real>(
         .iter()
         .enumerate()
         .map(|(number, &scheme)| (sum(&|tile| lorenzo(tile).min(tile.schemes[number])), number, scheme));
-    // Interpolation takes longer, so it has to save more than 1 %.
-    let best = sums.min_by_key(|&(sum, number, _)| (sum, number)).filter(|&(sum, ..)| sum * 100 < without * 99);
+    // Interpolation takes longer, so it has to save more than 4 %.
+    let best = sums.min_by_key(|&(sum, number, _)| (sum, number)).filter(|&(sum, ..)| sum * 100 < without * 96);
     let cost = |tile: &SampledTile| lorenzo(tile).min(best.map_or(u32::MAX, |(_, number, _)| tile.schemes[number]));
     let mut costs: Vec<u32> = sampled.iter().map(|tile| cost(tile) >> COST_LOG2).filter(|&cost| cost > 0).collect();
     costs.sort_unstable();
