@@ -41,6 +41,7 @@ const FILES: &[Source] = headers![
     "container/record.cuh",
     "container/xxh3.cuh",
     "decode/points.cuh",
+    "decode/shares.cuh",
     "decode/units.cuh",
     "decode/values.cuh",
     "device/block.cuh",

@@ -211,8 +211,8 @@ device_struct! {
         pub scheme: u8,
         /// The Lorenzo predictors of the chunk.
         pub predictors: [u8; 3],
-        /// Padding.
-        pub unused: u32,
+        /// Number of strips.
+        pub strips: u32,
     }
 }
 
