@@ -1,6 +1,10 @@
 //! A codebook for encoding, and one for decoding.
 
-use super::alphabet::{Meaning, SYMBOLS, Symbol};
+use std::cell::OnceCell;
+
+use super::alphabet::{Extra, Meaning, SYMBOLS, Symbol};
+use super::encode::{ALONE, PAIRS, Strip, SymbolSink, alone_of, pair_of, symbol_of_alone, symbol_of_pair};
+use super::writer::{WordWriter, WordsEnd};
 use crate::huffman::codebook::Codebook;
 
 /// Longest codeword in bits. A decoder then finds every codeword with one lookup.
@@ -11,6 +15,15 @@ pub const MAX_LENGTH: u32 = 11;
 pub struct Encoder {
     /// The codeword times 256 plus its length; 0 for symbols without one.
     codewords: [u32; SYMBOLS],
+    /// Made for the first strip.
+    tables: OnceCell<Box<Tables>>,
+}
+
+/// Codeword and extra bits, times 256, plus their number; 0 for what has no symbol in the codebook.
+#[derive(Clone, Debug)]
+struct Tables {
+    pairs: [u32; PAIRS],
+    alone: [u32; ALONE],
 }
 
 impl Encoder {
@@ -18,7 +31,16 @@ impl Encoder {
     pub fn new(code: &Codebook) -> Self {
         let mut codewords = [0; SYMBOLS];
         code.fill_codewords(&mut codewords);
-        Self { codewords }
+        Self { codewords, tables: OnceCell::new() }
+    }
+
+    fn make_tables(&self) -> Box<Tables> {
+        let entry = |(symbol, extra): (Symbol, Extra)| {
+            let (bits, count) = self.bits_of(symbol, extra);
+            if self.has(symbol) { (bits as u32) << 8 | count } else { 0 }
+        };
+        let pairs = std::array::from_fn(|number| entry(symbol_of_pair(number)));
+        Box::new(Tables { pairs, alone: std::array::from_fn(|number| entry(symbol_of_alone(number))) })
     }
 
     /// Returns whether a symbol has a codeword.
@@ -35,10 +57,71 @@ impl Encoder {
 
     /// Returns the bits of a codeword and the extra bits after it, and how many there are.
     #[inline(always)]
-    pub(super) fn bits_of(&self, symbol: Symbol, extra: u32) -> (u64, u32) {
+    fn bits_of(&self, symbol: Symbol, extra: Extra) -> (u64, u32) {
         let codeword = self.codewords[symbol.number()];
-        let extra_bits = symbol.extra_bits();
-        (u64::from(codeword >> 8) << extra_bits | u64::from(extra), (codeword & 0xff) + extra_bits)
+        (u64::from(codeword >> 8) << extra.count | u64::from(extra.bits), (codeword & 0xff) + extra.count)
+    }
+
+    /// Writes a strip.
+    #[inline(always)]
+    pub(super) fn write(&self, strip: Strip<'_>, out: WordWriter<'_>) -> WordsEnd {
+        let tables = &**self.tables.get_or_init(|| self.make_tables());
+        let mut sink = Writing { encoder: self, pairs: &tables.pairs, out };
+        if !strip.is_dense {
+            return strip.give_values(sink).out.pause();
+        }
+        let entry_of = |code: i32| alone_of(code).map_or(0, |number| tables.alone[number]);
+        let (both, last) = strip.to_last_value().as_chunks::<2>();
+        for &codes in both {
+            let [first, second] = [entry_of(codes[0]), entry_of(codes[1])];
+            let count = (first & 0xff) + (second & 0xff);
+            if first != 0 && second != 0 && count <= 32 {
+                sink.out.put(u64::from(first >> 8) << (second & 0xff) | u64::from(second >> 8), count);
+            } else {
+                sink = sink.put_alone(codes[0]).put_alone(codes[1]);
+            }
+        }
+        for &code in last {
+            sink = sink.put_alone(code);
+        }
+        sink.out.pause()
+    }
+}
+
+/// Writes symbols.
+struct Writing<'e, 'w> {
+    encoder: &'e Encoder,
+    pairs: &'e [u32; PAIRS],
+    out: WordWriter<'w>,
+}
+
+impl SymbolSink for Writing<'_, '_> {
+    #[inline(always)]
+    fn take(mut self, zeros: u32, value: i32) -> Self {
+        match pair_of(zeros, value).map_or(0, |number| self.pairs[number]) {
+            0 => self.put_after(zeros, value),
+            entry => {
+                self.out.put(u64::from(entry >> 8), entry & 0xff);
+                self
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn has(&self, symbol: Symbol) -> bool {
+        self.encoder.has(symbol)
+    }
+
+    #[inline(always)]
+    fn put(mut self, symbol: Symbol, extra: Extra) -> Self {
+        let (bits, count) = self.encoder.bits_of(symbol, extra);
+        if count <= 32 {
+            self.out.put(bits, count);
+        } else {
+            self.out.put(bits >> 32, count - 32);
+            self.out.put(bits & 0xffff_ffff, 32);
+        }
+        self
     }
 }
 
