@@ -127,66 +127,95 @@ impl SymbolSink for Writing<'_, '_> {
 
 /// What a decoder does with the symbol whose codeword is at the start of a window of bits.
 ///
-/// Bits 0 to 5: bits of codeword and extra bits; 6 to 9: those of the codeword; 10 to 14: zeros in front; 15: whether a
-/// value follows; 16 to 31: for a value without extra bits, the value; else, the size.
+/// Bits 0 to 5: bits of codeword and extra bits, 0 if the symbol is a rare one; 6 to 10: zeros in front; 11: whether a
+/// value follows them; 12 to 15: extra bits that are not known yet; 16 to 31: if there are none, the value (0 if none
+/// follows), else the smallest magnitude of the symbol. Of a rare symbol: 6 to 9: bits of the codeword; 16 to 31: its
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(u32);
+
+/// A rare symbol, whose value is not below 2^15 or not limited at all.
+pub(super) struct Rare {
+    pub(super) symbol: Symbol,
+    /// Bits of the codeword.
+    pub(super) length: u32,
+}
 
 impl Entry {
     /// That of bits that no codeword begins with.
     pub(super) const NONE: Self = Self(0);
 
-    const HAS_VALUE: u32 = 1 << 15;
+    /// Most bits of codeword and extra bits, except for rare symbols.
+    pub(super) const MOST_BITS: u32 = MAX_LENGTH + Self::MOST_EXTRA;
 
-    pub(super) fn new(symbol: Symbol, length: u32) -> Self {
-        let bits = (length + symbol.extra_bits()) | (length << 6);
+    const MOST_EXTRA: u32 = 15;
+    const HAS_VALUE: u32 = 1 << 11;
+
+    /// Returns the entry of a codeword whose extra bits are not known.
+    fn new(symbol: Symbol, length: u32) -> Self {
+        let extra = symbol.extra_bits();
+        if extra > Self::MOST_EXTRA {
+            return Self(length << 6 | (symbol.number() as u32) << 16);
+        }
         let (zeros, value) = match symbol.meaning() {
             Meaning::Run(zeros) => (zeros, 0),
             Meaning::Small(value) => (0, Self::HAS_VALUE | u32::from(value as u16) << 16),
-            Meaning::Sized { run, size } => (run, Self::HAS_VALUE | size << 16),
-            Meaning::Any => (0, Self::HAS_VALUE),
+            Meaning::Sized { run, size } => (run, Self::HAS_VALUE | 1 << (16 + size)),
+            Meaning::Any => (0, 0),
         };
-        Self(bits | zeros << 10 | value)
+        Self(length + extra | zeros << 6 | extra << 12 | value)
     }
 
-    /// Returns the number of bits of the codeword and of the extra bits.
+    /// Returns the entry of these extra bits.
+    fn with_extra(self, bits: u32) -> Self {
+        let value = self.value(u64::from(bits) << (64 - self.extra()) >> self.length());
+        Self(self.0 & 0xfff | u32::from(value as u16) << 16)
+    }
+
+    /// Returns the number of bits of the codeword and of the extra bits; 0 for rare symbols.
     #[inline(always)]
     pub(super) const fn bits(self) -> u32 {
         self.0 & 0x3f
     }
 
-    /// Returns the number of bits of the codeword, 0 for [`Self::NONE`].
+    /// Returns the number of bits of the codeword, and of the extra bits that are known.
     #[inline(always)]
-    pub(super) const fn length(self) -> u32 {
-        self.0 >> 6 & 0xf
+    const fn length(self) -> u32 {
+        self.bits() - self.extra()
+    }
+
+    /// Returns the number of extra bits that are not known.
+    #[inline(always)]
+    const fn extra(self) -> u32 {
+        self.0 >> 12 & 0xf
     }
 
     /// Returns the number of zeros.
     #[inline(always)]
-    pub(super) const fn zeros(self) -> u32 {
-        self.0 >> 10 & 0x1f
+    pub(super) const fn zeros(self) -> usize {
+        (self.0 >> 6 & 0x1f) as usize
     }
 
-    /// Returns whether a value follows the zeros.
+    /// Returns 1 if a value follows the zeros, else 0.
     #[inline(always)]
-    pub(super) const fn has_value(self) -> bool {
-        self.0 & Self::HAS_VALUE != 0
+    pub(super) const fn values(self) -> usize {
+        (self.0 >> 11 & 1) as usize
     }
 
-    /// Returns the value, given the extra bits at the top of a window.
+    /// Returns the value, given the window of which this is the entry; 0 if there is none.
     #[inline(always)]
-    pub(super) const fn value(self, extra: u64) -> i32 {
-        let count = self.bits() - self.length();
-        let number = self.0 >> 16;
-        if count == 0 {
-            return number as u16 as i16 as i32;
-        }
-        let extra = (extra >> (64 - count)) as u32;
-        if count == 32 && number == 0 {
-            return extra as i32;
-        }
-        let magnitude = (extra >> 1) | 1 << number;
-        if extra & 1 == 1 { (magnitude as i32).wrapping_neg() } else { magnitude as i32 }
+    pub(super) const fn value(self, window: u64) -> i32 {
+        // Without a branch: whether extra bits follow is as random as the data.
+        let extra = (window << self.length() >> 1 >> (63 - self.extra())) as i32;
+        let magnitude = (self.0 as i32 >> 16) + (extra >> 1);
+        let sign = -(extra & 1);
+        (magnitude ^ sign) - sign
+    }
+
+    /// Returns what the entry of a rare symbol stands for, if it is one.
+    pub(super) fn rare(self) -> Option<Rare> {
+        let symbol = Symbol::from_number((self.0 >> 16) as usize)?;
+        (self != Self::NONE).then_some(Rare { symbol, length: self.0 >> 6 & 0xf })
     }
 }
 
@@ -206,7 +235,16 @@ impl Decoder {
         for (symbol, codeword) in (0..).map_while(Symbol::from_number).zip(codewords).filter(|(_, c)| *c != 0) {
             let length = codeword & 0xff;
             let first = ((codeword >> 8) << (MAX_LENGTH - length)) as usize;
-            table[first..first + (1 << (MAX_LENGTH - length))].fill(Entry::new(symbol, length));
+            let entries = &mut table[first..first + (1 << (MAX_LENGTH - length))];
+            let entry = Entry::new(symbol, length);
+            match symbol.extra_bits() {
+                // Extra bits that are in the window with the codeword are known.
+                extra @ 1.. if length + extra <= MAX_LENGTH => {
+                    let of_extra = entries.chunks_mut(1 << (MAX_LENGTH - length - extra));
+                    (0..).zip(of_extra).for_each(|(bits, entries)| entries.fill(entry.with_extra(bits)));
+                }
+                _ => entries.fill(entry),
+            }
         }
         Some(Self(table))
     }

@@ -1,7 +1,7 @@
 //! The section of codes (`docs/FORMAT.md`, "Codes").
 
 use super::codebook::{Decoder, Encoder, MAX_LENGTH};
-use super::decode::{read_strip, read_two_strips};
+use super::decode::read_strips;
 use super::encode::Strip;
 use super::writer::{WordWriter, WordsEnd};
 use super::{STRIP_LEN, SYMBOLS, index};
@@ -240,25 +240,24 @@ impl<'a> CodeStream<'a> {
         lane: usize,
     ) -> std::result::Result<(), usize> {
         let decoder = self.decoders.get(codebook).ok_or(strip)?;
+        let bounds = |number: usize| {
+            let rank = self.ranks.get(number).copied().flatten()? as usize;
+            Some([self.starts[rank], self.starts[rank + 1]])
+        };
         let mut number = strip;
         let mut rest = codes.chunks_mut(STRIP_LEN);
         while let Some(first) = rest.next() {
-            let read = match (self.ranks[number], self.ranks.get(number + 1)) {
-                (Some(rank), Some(Some(_))) if rest.len() > 0 => {
-                    let second = rest.next().unwrap_or_default();
-                    number += 1;
-                    let rank = rank as usize;
-                    let bounds = [self.starts[rank], self.starts[rank + 1], self.starts[rank + 2]];
-                    read_two_strips(decoder, self.words, bounds, [first, second], lane)
-                }
-                (Some(rank), _) => {
-                    let bounds = [self.starts[rank as usize], self.starts[rank as usize + 1]];
-                    read_strip(decoder, self.words, bounds, first, lane)
-                }
-                (None, _) => Some(()),
-            };
-            read.ok_or(number)?;
             number += 1;
+            let Some(of_first) = bounds(number - 1) else { continue };
+            let read = match (rest.len() > 0).then(|| bounds(number)).flatten() {
+                Some(of_second) => {
+                    number += 1;
+                    let second = rest.next().unwrap_or_default();
+                    read_strips(decoder, self.words, [of_first, of_second], [first, second], lane)
+                }
+                None => read_strips(decoder, self.words, [of_first], [first], lane),
+            };
+            read.ok_or(number - 1)?;
         }
         Ok(())
     }
