@@ -8,6 +8,7 @@ pub mod lorenzo;
 pub mod orders;
 pub mod planes;
 pub mod residuals;
+mod sums;
 mod tile;
 pub mod word;
 pub mod words;

@@ -1,4 +1,4 @@
-//! Rows of eight integers as AVX2 vectors: prefix sums of rows, and costs of codes.
+//! Rows of eight integers as AVX2 vectors: prefix sums of rows, squares of eight rows, and costs of codes.
 
 #![allow(unsafe_code, reason = "AVX2 intrinsics")]
 
@@ -67,6 +67,40 @@ fn prefix_rows_enabled(v: &mut [u32], nx: usize) {
             sum = sum.wrapping_add(*value);
             *value = sum;
         }
+    }
+}
+
+/// Replaces the rows of a square by its columns.
+#[inline(always)]
+pub fn transpose(_: Avx2, rows: &mut [[i32; 8]; 8]) {
+    // SAFETY: the token proves that the processor has AVX2, FMA, BMI1, BMI2 and LZCNT.
+    unsafe { transpose_enabled(rows) }
+}
+
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt")]
+#[inline]
+fn transpose_enabled(rows: &mut [[i32; 8]; 8]) {
+    let mut v = [_mm256_setzero_si256(); 8];
+    for (v, row) in v.iter_mut().zip(&*rows) {
+        *v = load(row);
+    }
+    let mut pairs = [_mm256_setzero_si256(); 8];
+    for i in 0..4 {
+        pairs[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+        pairs[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+    }
+    // Columns of four rows, in both halves.
+    let mut fours = [_mm256_setzero_si256(); 8];
+    for i in 0..2 {
+        for high in 0..2 {
+            let (a, b) = (pairs[4 * i + high], pairs[4 * i + 2 + high]);
+            fours[4 * i + 2 * high] = _mm256_unpacklo_epi64(a, b);
+            fours[4 * i + 2 * high + 1] = _mm256_unpackhi_epi64(a, b);
+        }
+    }
+    for i in 0..4 {
+        store(&mut rows[i], _mm256_permute2x128_si256::<0x20>(fours[i], fours[4 + i]));
+        store(&mut rows[4 + i], _mm256_permute2x128_si256::<0x31>(fours[i], fours[4 + i]));
     }
 }
 

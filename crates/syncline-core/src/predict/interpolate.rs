@@ -216,7 +216,7 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
                 let value = if code != 0 { value } else { predicted };
                 let error = (wanted - value).magnitude();
                 // 0.0 is kept exactly, so that it does not become a value next to it, and -0.0 is verbatim.
-                let same_zero = !wanted.is_zero() | (value.bits() | wanted.bits() == 0);
+                let same_zero = !wanted.is_zero() | (value.is_positive_zero() & wanted.is_positive_zero());
                 let free = !EXCLUDES || by.reserved().iter().fold(true, |free, r| free & (r.bits() != value.bits()));
                 let good = small & (error < bound) & same_zero & free;
                 let included = !EXCLUDES | (excluded >> lane & 1 == 0);

@@ -3,7 +3,8 @@
 //! Predictors 0 to 7 are sets of axes with differences: 1 for x, 2 for y, 4 for z. Predictor [`SECOND_ORDER`] takes
 //! second differences along all axes.
 
-use crate::simd::dispatched;
+use super::sums;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Second differences along all axes.
 pub const SECOND_ORDER: u8 = 8;
@@ -150,15 +151,33 @@ impl Pass {
     }
 }
 
-dispatched! {
-    /// Computes [`integrate`] and adds the base to all integers.
-    pub fn restore(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) = restore_body
+/// Computes [`integrate`] and adds the base to all integers.
+///
+/// # Panics
+/// `v` has not the extents' length.
+pub fn restore(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) {
+    simd::run(Restore { v, extent, predictor, base });
 }
 
-#[inline(always)]
-fn restore_body(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) {
-    integrate(v, extent, predictor);
-    v.iter_mut().for_each(|v| *v = v.wrapping_add(base));
+struct Restore<'a> {
+    v: &'a mut [i32],
+    extent: [usize; 3],
+    predictor: u8,
+    base: i32,
+}
+
+impl Kernel for Restore<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, isa: I) {
+        let Self { v, extent, predictor, base } = self;
+        match predictor {
+            SECOND_ORDER => integrate(v, extent, predictor),
+            _ => sums::integrate(isa, v, extent, predictor),
+        }
+        v.iter_mut().for_each(|v| *v = v.wrapping_add(base));
+    }
 }
 
 #[cfg(test)]

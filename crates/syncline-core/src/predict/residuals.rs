@@ -6,6 +6,7 @@
 
 use super::costs::total_cost;
 use super::orders::{PREDICTORS, SECOND_ORDER};
+use super::sums::difference_edges;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// The residuals of a tile, and memory for them.
@@ -122,34 +123,6 @@ fn difference_along(from: &[i32], out: &mut [i32], [distance, period]: [usize; 2
     }
     for start in (period..count).step_by(period) {
         copy(from, out, start, distance);
-    }
-}
-
-/// Takes the differences along the axes that are not in a set, x first, of the elements that are 0 along all others.
-#[inline(always)]
-fn difference_edges(v: &mut [i32], extent: [usize; 3], set: u8) {
-    let is_in_set = |axis: usize| set >> (2 - axis) & 1 == 1;
-    let mut face: [usize; 3] = std::array::from_fn(|axis| if is_in_set(axis) { 1 } else { extent[axis] });
-    let strides = [extent[1] * extent[2], extent[2], 1];
-    for axis in [2, 1, 0] {
-        if face[axis] == 1 {
-            continue;
-        }
-        let stride = strides[axis];
-        // Only the axes after x and this one may be longer: the axes of the set and those before this one are 1.
-        let [lines, line_stride] = match axis {
-            2 if face[1] > 1 || face[0] > 1 => [face[0] * face[1], if face[1] > 1 { strides[1] } else { strides[0] }],
-            1 => [face[0], strides[0]],
-            _ => [1, 0],
-        };
-        for line in 0..lines {
-            let start = line * line_stride;
-            for i in (1..face[axis]).rev() {
-                let at = start + i * stride;
-                v[at] = v[at].wrapping_sub(v[at - stride]);
-            }
-        }
-        face[axis] = 1;
     }
 }
 
