@@ -94,7 +94,7 @@ __device__ inline void choose_scheme(const uint32_t *costs, uint32_t tiles, uint
         for (uint32_t number = 1; number < candidates; ++number) {
             best = decision.sums[number] < decision.sums[best] ? number : best;
         }
-        const bool saves = candidates > 0 && decision.sums[best] * 100 < decision.total * 99;
+        const bool saves = candidates > 0 && decision.sums[best] * 100 < decision.total * 96;
         decision.chosen = saves ? best : candidates;
         decision.choice.scheme = saves ? codes >> 4 * best & 15 : 0;
     }

@@ -93,9 +93,6 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
             uint16_t(scratch.starts[strip + 1] - scratch.starts[strip]);
     }
     if (tile_thread() == 0) {
-        if (counts.of_bitmaps() > 0) {
-            choices[chunk].bitmaps = 1;
-        }
         const uint32_t predictor = coded.is_constant ? 0 : coded.predictor;
         outputs.facts[number] = {first, bits, work.quantized.base,
                                  meta | (coded.is_constant ? META_CONSTANT : 0) | predictor << META_PREDICTOR |
