@@ -90,6 +90,7 @@ const FILES: &[Source] = headers![
     "predict/lorenzo.cuh",
     "predict/ordinary.cuh",
     "predict/ordinary_cubes.cuh",
+    "predict/ordinary_elements.cuh",
     "predict/ordinary_rows.cuh",
     "predict/plans.cuh",
     "predict/points.cuh",
