@@ -3,6 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 pub mod interpolate;
+pub mod levels;
 pub mod lorenzo;
 pub mod orders;
 pub mod planes;
