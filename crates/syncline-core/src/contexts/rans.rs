@@ -48,13 +48,18 @@ impl Encoder {
 
     /// Codes a code with a table that has its symbol.
     #[inline(always)]
-    pub fn put_code(&mut self, code: i32, table: &Table) {
+    pub fn put_code(&mut self, code: i32, table: &DivisionTable) {
         let Symbol { symbol, bits, count } = Symbol::of(code);
         if count > 0 {
             self.put_bits(bits, count);
         }
-        let symbol = usize::from(symbol);
-        self.put(u32::from(table.starts[symbol]), table.frequency(symbol), TABLE_LOG2);
+        let Division { inverse, bias, complement, last } = table.0[usize::from(symbol)];
+        if self.state > last {
+            self.words.push(self.state as u16);
+            self.state >>= 16;
+        }
+        let quotient = (u128::from(self.state) * u128::from(inverse) >> 64) as u32;
+        self.state = self.state + bias + quotient * complement;
     }
 
     /// Appends the state and the words for the decoder. Returns the number of words. Starts anew.
@@ -66,6 +71,39 @@ impl Encoder {
         self.words.clear();
         self.state = LOWEST;
         count
+    }
+}
+
+/// How a state takes a symbol without a division: with its quotient by the frequency, it grows by `bias` and `quotient`
+/// times `complement`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Division {
+    /// 2^64 divided by the frequency, rounded up, so that the high half of its product with a state is the quotient; of
+    /// the frequency 1 one less, so that it is the quotient less 1.
+    inverse: u64,
+    bias: u32,
+    complement: u32,
+    /// The largest state that takes the symbol without losing a word first.
+    last: u32,
+}
+
+/// A table for the encoder.
+#[derive(Clone, Debug)]
+pub struct DivisionTable([Division; SYMBOLS]);
+
+impl DivisionTable {
+    /// Prepares a table.
+    pub fn new(table: &Table) -> Self {
+        Self(std::array::from_fn(|symbol| {
+            let (start, frequency) = (u32::from(table.starts[symbol]), table.frequency(symbol));
+            let complement = TOTAL - frequency;
+            let last = (u64::from(frequency) << (32 - TABLE_LOG2)).wrapping_sub(1) as u32;
+            match frequency {
+                0 => Division::default(),
+                1 => Division { inverse: u64::MAX, bias: start + complement, complement, last },
+                _ => Division { inverse: u64::MAX / u64::from(frequency) + 1, bias: start, complement, last },
+            }
+        }))
     }
 }
 
@@ -120,12 +158,11 @@ impl<'a> Decoder<'a> {
 
     /// Returns the next code.
     #[inline(always)]
-    pub fn code(&mut self, table: &Search) -> i32 {
-        let slot = self.slot(TABLE_LOG2);
-        let (symbol, start, frequency) = table.find(slot);
-        self.advance(start, frequency, TABLE_LOG2);
-        let count = u32::from(BITS_OF[usize::from(symbol)]);
-        let bits = self.bits(count);
+    pub fn code(&mut self, table: &SlotTable) -> i32 {
+        let (symbol, frequency, offset) = table.find(self.slot(TABLE_LOG2));
+        self.state = frequency * (self.state >> TABLE_LOG2) + offset;
+        self.refill();
+        let bits = self.bits(u32::from(BITS_OF[usize::from(symbol)]));
         let magnitude = (BASES[usize::from(symbol)] + (bits >> 1)) as i32;
         // Two's complement without a branch, which would be taken at random.
         let sign = -((bits & 1) as i32);
@@ -159,40 +196,28 @@ const BASES: [u32; 256] = {
     all
 };
 
-/// A table for the decoder: where to look for the symbol of a slot.
+/// A table for the decoder: of each slot, the symbol in bits 0 to 7, the frequency minus 1 in bits 8 to 19, and the
+/// distance from the symbol's start in bits 20 to 31.
 #[derive(Clone, Debug)]
-pub struct Search {
-    starts: [u16; SYMBOLS + 1],
-    /// The symbol of the first slot of each of [`PARTS`] parts.
-    first: [u8; PARTS],
-}
+pub struct SlotTable(Box<[u32; TOTAL as usize]>);
 
-/// Parts of the slots in a [`Search`].
-const PARTS: usize = 256;
-
-impl Search {
+impl SlotTable {
     /// Prepares a table.
     pub fn new(table: &Table) -> Self {
-        let mut symbol = 0;
-        let first = std::array::from_fn(|part| {
-            while usize::from(table.starts[symbol + 1]) <= part * (TOTAL as usize / PARTS) {
-                symbol += 1;
-            }
-            symbol as u8
-        });
-        Self { starts: table.starts, first }
+        let mut slots = Vec::with_capacity(TOTAL as usize);
+        for symbol in 0..SYMBOLS {
+            let frequency = table.frequency(symbol);
+            slots.extend((0..frequency).map(|offset| symbol as u32 | (frequency - 1) << 8 | offset << 20));
+        }
+        let slots = slots.into_boxed_slice().try_into();
+        Self(slots.unwrap_or_else(|_| unreachable!("the frequencies of a table sum to this")))
     }
 
-    /// Returns the symbol of a slot, its start, and its frequency.
+    /// Returns the symbol of a slot, its frequency, and the distance from its start.
     #[inline(always)]
     fn find(&self, slot: u32) -> (u8, u32, u32) {
-        let mut symbol = usize::from(self.first[slot as usize / (TOTAL as usize / PARTS) % PARTS]);
-        // The last start is above every slot.
-        while symbol + 1 < SYMBOLS && u32::from(self.starts[symbol + 1]) <= slot {
-            symbol += 1;
-        }
-        let start = u32::from(self.starts[symbol]);
-        (symbol as u8, start, u32::from(self.starts[symbol + 1]) - start)
+        let entry = self.0[slot as usize % TOTAL as usize];
+        (entry as u8, (entry >> 8 & 0xFFF) + 1, entry >> 20)
     }
 }
 
@@ -219,10 +244,11 @@ mod tests {
             codes.iter().for_each(|&code| counts[0][usize::from(Symbol::of(code).symbol)] += 1);
             let tables = Tables::build(&counts, &mut PackedWriter::default());
             let mut encoder = Encoder::default();
-            codes.iter().rev().for_each(|&code| encoder.put_code(code, &tables.tables[0]));
+            let division = DivisionTable::new(&tables.tables[0]);
+            codes.iter().rev().for_each(|&code| encoder.put_code(code, &division));
             let mut out = Vec::new();
             assert_eq!(encoder.finish(&mut out) * 2, out.len());
-            let search = Search::new(&tables.tables[0]);
+            let search = SlotTable::new(&tables.tables[0]);
             let mut decoder = Decoder::new(&out).unwrap();
             let back: Vec<i32> = codes.iter().map(|_| decoder.code(&search)).collect();
             assert!(decoder.is_finished() && back == codes, "{limit}");

@@ -3,7 +3,7 @@
 use super::plan::{Division, Order, Plan};
 use super::quantizer::{MISSED, Quantizer};
 use super::units::{Boxes, whole_row};
-use crate::contexts::rans::{Decoder, Search};
+use crate::contexts::rans::{Decoder, SlotTable};
 use crate::contexts::{CONTEXTS, context_row};
 use crate::predict::levels::{Classes, Level, PASSES, joined, levels_of, predict_row, split};
 use crate::quantize::Real;
@@ -360,7 +360,7 @@ impl<T: Real> Block<T> {
 
 /// The tables of a chunk for the decoder, by context.
 pub(super) struct ContextTables {
-    pub tables: Vec<Search>,
+    pub tables: Vec<SlotTable>,
     pub of_context: [u8; CONTEXTS],
 }
 
@@ -535,32 +535,38 @@ impl<T: Real> Kernel for DecodeUnits<'_, '_, T> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> bool {
-        let Self { block, units, tables, mut decoders } = self;
+        let Self { block, units, tables, decoders } = self;
+        let [mut a, mut b, mut c, mut d] = decoders;
         let level = block.levels[0];
         let slices = block.plan.slices.is_some();
         let mut sums = Vec::new();
         let longest = level.extent[2];
         let mut contexts: [Vec<u8>; LANES] = std::array::from_fn(|_| vec![0; longest]);
         let mut codes: [Vec<i32>; LANES] = std::array::from_fn(|_| vec![0; longest]);
-        let tables_of = tables.of_context.map(|table| &tables.tables[usize::from(table)]);
+        let table_of: [&SlotTable; 256] = std::array::from_fn(|context| {
+            &tables.tables[tables.of_context.get(context).map_or(0, |&table| usize::from(table))]
+        });
         for class in PASSES {
             let [_, ny, nx] = level.class(class);
             let ranges = units.map(|unit| block.range(unit, class));
             let [nz_own, ny_own, nx_own] = ranges[0].map(|[start, end]| end.saturating_sub(start));
+            if nx_own == 0 {
+                continue;
+            }
             for (z, y) in (0..nz_own).flat_map(|z| (0..ny_own).map(move |y| (z, y))) {
-                if nx_own == 0 {
-                    continue;
-                }
                 for lane in 0..LANES {
                     let at = [ranges[lane][0][0] + z, ranges[lane][1][0] + y];
                     let part = block.boxes.part(units[lane], at[0], nx, slices);
                     let known = (&block.code_lattice[..], &block.codes[0]);
                     context_row(known, (&level, 0), class, at, &part, (&mut sums, &mut contexts[lane][..nx_own]));
                 }
+                let [of_a, of_b, of_c, of_d] = contexts.each_ref().map(|contexts| &contexts[..nx_own]);
+                let [to_a, to_b, to_c, to_d] = codes.each_mut().map(|codes| &mut codes[..nx_own]);
                 for k in 0..nx_own {
-                    for lane in 0..LANES {
-                        codes[lane][k] = decoders[lane].code(tables_of[usize::from(contexts[lane][k])]);
-                    }
+                    to_a[k] = a.code(table_of[usize::from(of_a[k])]);
+                    to_b[k] = b.code(table_of[usize::from(of_b[k])]);
+                    to_c[k] = c.code(table_of[usize::from(of_c[k])]);
+                    to_d[k] = d.code(table_of[usize::from(of_d[k])]);
                 }
                 for lane in 0..LANES {
                     let at = (ranges[lane][0][0] + z) * ny + ranges[lane][1][0] + y;
@@ -569,7 +575,7 @@ impl<T: Real> Kernel for DecodeUnits<'_, '_, T> {
                 }
             }
         }
-        decoders.iter().all(Decoder::is_finished)
+        [a, b, c, d].iter().all(Decoder::is_finished)
     }
 }
 
@@ -604,12 +610,19 @@ impl<T: Real> Kernel for ReconstructRows<'_, T> {
             predict_row((&block.lattice, &block.values), &level, class, [z, y], block.plan.cubic, values);
             let codes = &block.codes[number][class][row * nx..][..nx];
             let before = &mut before[y * nx..][..nx];
-            for k in 0..nx {
-                let plain = values[k];
-                let predicted = if follows { rho.mul_add(before[k], plain) } else { plain };
-                values[k] = quantizer.value(on_grid, predicted, codes[k]);
-                if follows {
+            if follows {
+                for k in 0..nx {
+                    let plain = values[k];
+                    values[k] = quantizer.value(on_grid, rho.mul_add(before[k], plain), codes[k]);
                     before[k] = values[k] - plain;
+                }
+            } else if on_grid {
+                for k in 0..nx {
+                    values[k] = quantizer.value(true, values[k], codes[k]);
+                }
+            } else {
+                for k in 0..nx {
+                    values[k] = quantizer.value(false, values[k], codes[k]);
                 }
             }
         }

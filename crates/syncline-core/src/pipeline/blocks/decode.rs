@@ -8,7 +8,7 @@ use super::quantizer::Quantizer;
 use crate::bound::Pipeline;
 use crate::container::{Sections, SparseList};
 use crate::contexts::PackedReader;
-use crate::contexts::rans::{Decoder, Search};
+use crate::contexts::rans::{Decoder, SlotTable};
 use crate::contexts::table::Tables;
 use crate::error::Result;
 use crate::geometry::Tile;
@@ -55,7 +55,6 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             let any = masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
             block.exclude(any.then_some(&excluded));
             chunk.read_codes(&mut block, words, sizes).ok_or_else(damaged)?;
-            x.clear();
             x.resize(tile.len(), T::from_bits(0));
             block.reconstruct(&quantizer, &mut x);
             if let Some(range) = &quantizer.range {
@@ -113,7 +112,7 @@ impl<'a> Chunk<'a> {
         let (plan, tables) =
             parsed.ok_or_else(|| context.corrupt("unknown prediction of blocks, or damaged tables"))?;
         let tables =
-            ContextTables { tables: tables.tables.iter().map(Search::new).collect(), of_context: tables.of_context };
+            ContextTables { tables: tables.tables.iter().map(SlotTable::new).collect(), of_context: tables.of_context };
         let elements = context.geometry.chunk_elements(context.chunk);
         let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
         let count = context.tile_count() * patterns_of(&header.patterns).len();

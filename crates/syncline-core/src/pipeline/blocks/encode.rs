@@ -7,7 +7,7 @@ use super::quantizer::Quantizer;
 use super::{anchors, sample};
 use crate::bound::{Bound, ErrorSummary};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sparse};
-use crate::contexts::rans::Encoder;
+use crate::contexts::rans::{DivisionTable, Encoder};
 use crate::contexts::table::{Counts, Tables};
 use crate::contexts::{CONTEXTS, PackedWriter, SYMBOLS, Symbol};
 use crate::error::Result;
@@ -60,7 +60,6 @@ pub(in super::super) fn encode<T: Real>(
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
         for tile in run {
-            x.clear();
             x.resize(tile.len(), T::from_bits(0));
             window.gather(tile, &mut x);
             coder.encode(&x, tile.extent, plan);
@@ -192,6 +191,8 @@ impl Parts {
 
     /// Codes the units. Returns their words, and the number of words of each.
     fn code(&self, tables: &Tables) -> (Vec<u8>, Vec<u32>) {
+        let divisions: Vec<DivisionTable> = tables.tables.iter().map(DivisionTable::new).collect();
+        let of_context = tables.of_context.map(|table| &divisions[usize::from(table)]);
         let mut words = Vec::new();
         let mut encoder = Encoder::default();
         let mut start = 0;
@@ -202,8 +203,7 @@ impl Parts {
                 return 0;
             }
             for event in events.iter().rev() {
-                let table = usize::from(tables.of_context[event.context()]);
-                encoder.put_code(event.code(), &tables.tables[table]);
+                encoder.put_code(event.code(), of_context[event.context()]);
             }
             encoder.finish(&mut words) as u32
         });

@@ -8,7 +8,7 @@ use super::quantizer::Quantizer;
 use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::container::Header;
-use crate::contexts::rans::{Decoder, Encoder, Search};
+use crate::contexts::rans::{Decoder, DivisionTable, Encoder, SlotTable};
 use crate::contexts::table::{Counts, Tables};
 use crate::contexts::{BINS, CONTEXTS, PackedWriter, SYMBOLS, Symbol};
 use crate::geometry::balanced_extent;
@@ -220,11 +220,12 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
 
     let tables = tables_of(&block.events);
     let searches =
-        ContextTables { tables: tables.tables.iter().map(Search::new).collect(), of_context: tables.of_context };
+        ContextTables { tables: tables.tables.iter().map(SlotTable::new).collect(), of_context: tables.of_context };
+    let divisions: Vec<DivisionTable> = tables.tables.iter().map(DivisionTable::new).collect();
     let mut words = vec![Vec::new(); block.events.len()];
     for (events, words) in block.events.iter().zip(&mut words) {
         let mut encoder = Encoder::default();
-        let table = |event: &Event| &tables.tables[usize::from(tables.of_context[event.context()])];
+        let table = |event: &Event| &divisions[usize::from(tables.of_context[event.context()])];
         events.iter().rev().for_each(|event| encoder.put_code(event.code(), table(event)));
         encoder.finish(words);
     }
