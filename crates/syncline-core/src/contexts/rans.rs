@@ -196,28 +196,45 @@ const BASES: [u32; 256] = {
     all
 };
 
-/// A table for the decoder: of each slot, the symbol in bits 0 to 7, the frequency minus 1 in bits 8 to 19, and the
-/// distance from the symbol's start in bits 20 to 31.
+/// A table for the decoder. It is small, because those of many contexts are in use at a time.
 #[derive(Clone, Debug)]
-pub struct SlotTable(Box<[u32; TOTAL as usize]>);
+pub struct SlotTable {
+    /// The symbol of the first slot of each of [`PARTS`] parts.
+    first: [u8; PARTS],
+    /// The start of each symbol, and the sum of all frequencies behind the last.
+    starts: [u16; STARTS],
+}
+
+/// Parts of the slots in a [`SlotTable`].
+const PARTS: usize = 256;
+/// More than there are symbols, and a power of two, so that no symbol is out of bounds.
+const STARTS: usize = 128;
 
 impl SlotTable {
     /// Prepares a table.
     pub fn new(table: &Table) -> Self {
-        let mut slots = Vec::with_capacity(TOTAL as usize);
-        for symbol in 0..SYMBOLS {
-            let frequency = table.frequency(symbol);
-            slots.extend((0..frequency).map(|offset| symbol as u32 | (frequency - 1) << 8 | offset << 20));
-        }
-        let slots = slots.into_boxed_slice().try_into();
-        Self(slots.unwrap_or_else(|_| unreachable!("the frequencies of a table sum to this")))
+        let mut starts = [TOTAL as u16; STARTS];
+        starts[..table.starts.len()].copy_from_slice(&table.starts);
+        let mut symbol = 0;
+        let first = std::array::from_fn(|part| {
+            while usize::from(starts[symbol + 1]) <= part * (TOTAL as usize / PARTS) {
+                symbol += 1;
+            }
+            symbol as u8
+        });
+        Self { first, starts }
     }
 
     /// Returns the symbol of a slot, its frequency, and the distance from its start.
     #[inline(always)]
     fn find(&self, slot: u32) -> (u8, u32, u32) {
-        let entry = self.0[slot as usize % TOTAL as usize];
-        (entry as u8, (entry >> 8 & 0xFFF) + 1, entry >> 20)
+        let mut symbol = usize::from(self.first[slot as usize / (TOTAL as usize / PARTS) % PARTS]);
+        // The sum of all frequencies is above every slot.
+        while u32::from(self.starts[(symbol + 1) % STARTS]) <= slot {
+            symbol += 1;
+        }
+        let start = u32::from(self.starts[symbol % STARTS]);
+        (symbol as u8, u32::from(self.starts[(symbol + 1) % STARTS]) - start, slot - start)
     }
 }
 
