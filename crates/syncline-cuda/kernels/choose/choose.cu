@@ -1,7 +1,8 @@
 // Chooses predictors, the interpolation scheme, and the classes of each chunk by the costs of a sample of its tiles:
 // `choose` in syncline_core::pipeline::lossy::sample.
 //
-// ORDINARY  whether whole tiles are those of predict/ordinary.cuh, each of which a warp takes
+// WARPS  warps of a block
+// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
 #if ORDINARY
@@ -15,7 +16,7 @@ constexpr uint32_t MOST_CANDIDATES = 6, COST_ROWS = strips::PREDICTORS + MOST_CA
 constexpr uint32_t MOST_SAMPLED = (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP > 2 * FEWEST_CHOOSING
                                       ? (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP
                                       : 2 * FEWEST_CHOOSING;
-constexpr uint32_t THREADS = WARPS * WARP, LOTS_OF_BLOCK = ORDINARY ? WARPS : 1;
+constexpr uint32_t THREADS = WARPS * WARP;
 constexpr uint32_t AXIS_SETS = 1u << AXES;
 // Predictors of tiles that extend along AXES axes: the sets of axes, then second differences.
 constexpr uint32_t ORDERS = AXIS_SETS + 1;
@@ -165,9 +166,11 @@ enum class Costs { NONE, OF_PREDICTORS, ALL };
 // Does the same for a whole tile, but that the first candidate takes all predictors. Returns the costs that are found
 // if all candidates do this. Called by the whole warp.
 template <typename Put>
-__device__ inline Costs cost_of_ordinary(const Step &quantizer, const OrdinaryElements &elements, uint32_t number,
-                                         uint32_t scheme, const uint32_t *schemes, OrdinaryMemory &memory, Put put) {
-    const OrdinaryStep step(quantizer);
+__device__ inline Costs cost_of_ordinary(TileWork &work, uint32_t number, uint32_t scheme, const uint32_t *schemes,
+                                         bool vectors, Put put) {
+    OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
+    const OrdinaryElements elements(work.source, vectors);
+    const OrdinaryStep step(work.step);
     QuantizedOrdinary tile;
     if (!quantize_ordinary(step, elements, scheme != 0 ? memory.values : nullptr, tile)) {
         return Costs::NONE;
@@ -215,6 +218,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __shared__ Decision decision;
     __shared__ bool is_last;
+    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
     const uint32_t blocks = gridDim.x / batch.chunks, chunk = blockIdx.x / blocks, first = batch.chunk_first(chunk);
     const Sample sample = Sample::choosing(batch.chunk_first(chunk + 1) - first);
     const bool interpolates = !quantizer->is_lattice;
@@ -222,51 +226,24 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     // Interpolated values are no multiples of the step, as those of a lattice have to be.
     const Step &step = *quantizer;
     candidates = is_lattice(step) ? 0 : candidates;
-    const uint32_t candidate = blockIdx.y, first_lot = (blockIdx.x - chunk * blocks) * LOTS_OF_BLOCK,
-                   scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
-    // The number of the tile of a lot in the chunk, or one beyond if there is none to take.
-    auto sampled = [&](uint32_t lot) { return candidate <= candidates ? sample.tile(lot) : sample.tiles; };
-#if ORDINARY
-    __shared__ Costs found[LOTS_OF_BLOCK];
-    {
-        const uint32_t lot = first_lot + warp_id(), number = sampled(lot);
-        Costs own = number < sample.tiles ? Costs::NONE : Costs::ALL;
-        if (own == Costs::NONE) {
-            const Tile tile = geometry.tile(batch.first_tile + first + number);
-            if (geometry.is_unclipped(tile)) {
-                auto put = [&](uint32_t row, uint32_t cost) {
-                    if (lane_id() == 0) {
-                        costs[row * MOST_SAMPLED + lot] = cost;
-                    }
-                };
-                const OrdinaryElements elements(TileSource(slab, first_element, geometry, tile), vectors != 0);
-                own = cost_of_ordinary(step, elements, candidate, scheme, schemes,
-                                       reinterpret_cast<OrdinaryMemory *>(dynamic)[warp_id()], put);
-            }
+    const uint32_t lot = (blockIdx.x - chunk * blocks) * TILES_OF_BLOCK + tile_of_block(), candidate = blockIdx.y,
+                   number = sample.tile(lot);
+    auto put = [&](uint32_t row, uint32_t cost) {
+        if (tile_thread() == 0) {
+            costs[row * MOST_SAMPLED + lot] = cost;
         }
-        if (lane_id() == 0) {
-            found[warp_id()] = own;
-        }
-    }
-    __syncthreads();
-#endif
-    for (uint32_t i = 0; i < LOTS_OF_BLOCK; ++i) {
-        const uint32_t lot = first_lot + i, number = sampled(lot);
-        bool is_done = number >= sample.tiles, has_predictors = false;
+    };
+    if (number < sample.tiles && candidate <= candidates) {
+        TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
+        const uint32_t scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
+        Costs found = Costs::NONE;
 #if ORDINARY
-        is_done = found[i] == Costs::ALL;
-        has_predictors = found[i] == Costs::OF_PREDICTORS;
+        if (geometry.is_unclipped(work.tile)) {
+            found = cost_of_ordinary(work, candidate, scheme, schemes, vectors != 0, put);
+        }
 #endif
-        if (!is_done) {
-            auto put = [&](uint32_t row, uint32_t cost) {
-                if (tile_thread() == 0) {
-                    costs[row * MOST_SAMPLED + lot] = cost;
-                }
-            };
-            TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number,
-                          *reinterpret_cast<TileMemory *>(dynamic));
-            cost_of_tile(work, candidate, 1 + candidates, scheme, has_predictors, plans, geometry, put);
-            tile_sync();
+        if (found != Costs::ALL) {
+            cost_of_tile(work, candidate, 1 + candidates, scheme, found == Costs::OF_PREDICTORS, plans, geometry, put);
         }
     }
     __syncthreads();

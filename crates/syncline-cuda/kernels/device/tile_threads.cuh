@@ -1,15 +1,18 @@
-// The threads that work on a tile together: a warp, or a whole block.
+// The threads that work on a tile together: a warp, or a whole block for large tiles.
 //
-// TILE_WARPS  warps of a tile: 1, or all of a block
+// TILE_WARPS  warps of a tile; with more than one, a block has one tile
 #pragma once
 #include "device/warp.cuh"
 
 constexpr uint32_t TILE_THREADS = TILE_WARPS * WARP;
-static_assert(TILE_WARPS == 1 || TILE_WARPS == WARPS, "a warp or a block");
+// Tiles of a block of WARPS warps.
+constexpr uint32_t TILES_OF_BLOCK = WARPS / TILE_WARPS;
+static_assert(WARPS % TILE_WARPS == 0 && (TILE_WARPS == 1 || WARPS == TILE_WARPS), "whole tiles");
 
-// Number of this thread, and of its warp, among those of the tile.
+// Number of this thread, and of its warp, among those of the tile; and number of the tile in the block.
 __device__ inline uint32_t tile_thread() { return threadIdx.x % TILE_THREADS; }
 __device__ inline uint32_t tile_warp() { return TILE_WARPS == 1 ? 0 : warp_id(); }
+__device__ inline uint32_t tile_of_block() { return TILE_WARPS == 1 ? warp_id() : 0; }
 
 // Waits for all threads of the tile.
 __device__ inline void tile_sync() {

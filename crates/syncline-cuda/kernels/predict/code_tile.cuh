@@ -1,7 +1,7 @@
 // The codes of a tile: quantized, and predicted by the cheaper of the listed Lorenzo predictors and interpolation.
 //
 // MEASURE        1: sums squared errors
-// MEMORY_BYTES   dynamic shared memory of a block for a tile
+// MEMORY_BYTES   dynamic shared memory of a block for its tiles
 // See also predict/interpolate.cuh.
 #pragma once
 #include "predict/interpolate.cuh"
@@ -31,7 +31,7 @@ struct __align__(16) TileMemory {
     // The elements that must be verbatim if the tile is interpolated.
     __device__ inline uint32_t *missed() { return bitmaps.other; }
 };
-static_assert(sizeof(TileMemory) <= MEMORY_BYTES, "the host gives enough memory");
+static_assert(TILES_OF_BLOCK * sizeof(TileMemory) <= MEMORY_BYTES, "the host gives enough memory");
 static_assert(sizeof(TileMemory) % 16 == 0, "the next one is aligned");
 
 // A tile of a batch: where it is, and what quantizing found.

@@ -1,6 +1,7 @@
 // Counts the symbols of a sample of each chunk's tiles, coded as the chunk chose.
 //
-// ORDINARY  whether whole tiles are those of predict/ordinary.cuh, each of which a warp takes
+// WARPS  warps of a block
+// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
 #if ORDINARY
@@ -8,8 +9,6 @@
 #endif
 #include "strips/sample.cuh"
 #include "strips/tile_strips.cuh"
-
-constexpr uint32_t LOTS_OF_BLOCK = ORDINARY ? WARPS : 1;
 
 // What a block counts.
 struct Counting {
@@ -90,8 +89,9 @@ struct Counting {
     }
 
     // Counts the symbols of a whole tile. Returns whether it is ordinary. Called by the whole warp.
-    __device__ inline bool count_ordinary(const OrdinaryElements &elements, const uint32_t *schemes,
-                                          OrdinaryMemory &memory) const {
+    __device__ inline bool count_ordinary(const TileWork &work, const uint32_t *schemes, bool vectors) const {
+        OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
+        const OrdinaryElements elements(work.source, vectors);
         const OrdinaryStep own_step(step);
         QuantizedOrdinary quantized;
         CodedOrdinary coded;
@@ -132,9 +132,10 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     __shared__ uint32_t histogram[strips::CODEBOOKS * SYMBOLS];
     __shared__ uint32_t live_tiles;
     __shared__ ChunkChoice choice;
+    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
     const Sample sample = Sample::counted(batch.chunk_first(chunk + 1) - first);
-    if (blockIdx.x * LOTS_OF_BLOCK >= sample.lots()) {
+    if (blockIdx.x * TILES_OF_BLOCK >= sample.lots()) {
         return;
     }
     for (uint32_t i = threadIdx.x; i < strips::CODEBOOKS * SYMBOLS; i += WARPS * WARP) {
@@ -146,41 +147,19 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __syncthreads();
     const Counting counting{*quantizer, choice, geometry, plans, histogram, &live_tiles};
-    const uint64_t first_tile = batch.first_tile + first;
-    for (uint32_t first_lot = blockIdx.x * LOTS_OF_BLOCK; first_lot < sample.lots();
-         first_lot += gridDim.x * LOTS_OF_BLOCK) {
-#if ORDINARY
-        __shared__ bool is_counted[LOTS_OF_BLOCK];
-        {
-            // The last lot may lack its tile.
-            const uint32_t number = sample.tile(first_lot + warp_id());
-            bool is_done = number >= sample.tiles;
-            if (!is_done) {
-                const Tile tile = geometry.tile(first_tile + number);
-                is_done = geometry.is_unclipped(tile) &&
-                          counting.count_ordinary(
-                              OrdinaryElements(TileSource(slab, first_element, geometry, tile), vectors != 0), schemes,
-                              reinterpret_cast<OrdinaryMemory *>(dynamic)[warp_id()]);
-            }
-            if (lane_id() == 0) {
-                is_counted[warp_id()] = is_done;
-            }
+    for (uint32_t lot = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); lot < sample.lots();
+         lot += gridDim.x * TILES_OF_BLOCK) {
+        const uint32_t number = sample.tile(lot);
+        if (number >= sample.tiles) {
+            break; // It is the last lot.
         }
-        __syncthreads();
-#endif
-        for (uint32_t i = 0; i < LOTS_OF_BLOCK; ++i) {
-            const uint32_t number = sample.tile(first_lot + i);
-            bool is_done = number >= sample.tiles;
+        TileWork work(*quantizer, slab, first_element, geometry, batch.first_tile + first + number, memory);
 #if ORDINARY
-            is_done = is_counted[i];
-#endif
-            if (!is_done) {
-                TileWork work(*quantizer, slab, first_element, geometry, first_tile + number,
-                              *reinterpret_cast<TileMemory *>(dynamic));
-                counting.count_tile(work);
-            }
+        if (geometry.is_unclipped(work.tile) && counting.count_ordinary(work, schemes, vectors != 0)) {
+            continue;
         }
-        __syncthreads();
+#endif
+        counting.count_tile(work);
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < strips::CODEBOOKS * SYMBOLS; i += WARPS * WARP) {

@@ -120,6 +120,13 @@ fn sample_constants() -> Vec<(&'static str, u64)> {
 }
 
 impl Variant {
+    /// Warps of a large tile.
+    const WARPS_OF_LARGE: u32 = 8;
+    /// Most warps of a block with small tiles.
+    const MOST_WARPS: u32 = 4;
+    /// Shared memory that the tiles of a block may take together, so that there is room for histograms.
+    const MOST_MEMORY: u32 = 36 << 10;
+
     fn new(form: &Form, geometry: &Geometry) -> Result<Self> {
         let element_bytes = match form.element_type {
             ElementType::F32 => 4,
@@ -143,18 +150,16 @@ impl Variant {
         if self.large { 4096 } else { small }
     }
 
-    /// Warps of a block, which take any tile together, or an ordinary one each.
-    fn warps(self) -> u32 {
-        if self.large { 8 } else { 4 }
+    fn warps_of_tile(self) -> u32 {
+        if self.large { Self::WARPS_OF_LARGE } else { 1 }
     }
 
-    /// Sampled tiles that a block takes at a time.
-    fn lots_of_block(self) -> u32 {
-        if self.has_ordinary() { self.warps() } else { 1 }
+    fn tiles_of_block(self) -> u32 {
+        if self.large { 1 } else { (Self::MOST_MEMORY / self.tile_bytes()).clamp(1, Self::MOST_WARPS) }
     }
 
     fn threads(self) -> u32 {
-        32 * self.warps()
+        32 * self.warps_of_tile() * self.tiles_of_block()
     }
 
     fn shape(self) -> OrdinaryShape {
@@ -172,16 +177,15 @@ impl Variant {
         let separate_codes = elements * self.element_bytes < 4096 * 8;
         let values = self.element_bytes * (elements + elements / 32);
         let strips = elements / 128 + 2 * elements.div_ceil(512);
-        let of_strips = self.warps() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
+        let of_strips = self.warps_of_tile() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
         let bitmaps = 5 * elements / 8;
         let lattice = 4 * 128;
         4 * elements * (1 + u32::from(separate_codes)) + values.max(of_strips) + bitmaps + lattice + 160
     }
 
-    /// Dynamic shared memory of a block: that of any tile, or of an ordinary one for each warp.
+    /// Dynamic shared memory of a block.
     fn memory(self) -> u32 {
-        let of_warps = if self.has_ordinary() { self.warps() * self.shape().tile_bytes() } else { 0 };
-        self.tile_bytes().max(of_warps).next_multiple_of(16)
+        self.tiles_of_block() * self.tile_bytes().next_multiple_of(16)
     }
 
     fn constants(self) -> Vec<(&'static str, u64)> {
@@ -191,8 +195,8 @@ impl Variant {
             ("MEASURE", self.measured.into()),
             ("AXES", self.axes),
             ("TILE_ELEMENTS", self.elements()),
-            ("TILE_WARPS", self.warps()),
-            ("WARPS", self.warps()),
+            ("TILE_WARPS", self.warps_of_tile()),
+            ("WARPS", self.warps_of_tile() * self.tiles_of_block()),
             ("MEMORY_BYTES", self.memory()),
             ("ORDINARY", self.has_ordinary().into()),
         ];
@@ -396,7 +400,7 @@ impl Work<'_> {
         let candidates = encoder.candidates.len() as u32;
         let numbered = encoder.candidates.iter().enumerate();
         let codes = numbered.fold(0, |all, (number, scheme)| all | u32::from(scheme.code()) << (4 * number));
-        let blocks = self.lots(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.lots_of_block());
+        let blocks = self.lots(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.tiles_of_block());
         let grid = self.grid(blocks * batch.chunks()).rows(1 + candidates);
         // SAFETY: the slab has the elements of the batch, and the plans are those of its tiling; `encoder` outlives the
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
@@ -414,7 +418,7 @@ impl Work<'_> {
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
         let lots = self.lots(COUNTED_STEP, FEWEST_COUNTED);
-        let blocks = lots.div_ceil(encoder.variant.lots_of_block() * TILES_OF_COUNTING);
+        let blocks = lots.div_ceil(encoder.variant.tiles_of_block() * TILES_OF_COUNTING);
         let grid = self.grid(blocks).rows(batch.chunks());
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {
@@ -443,7 +447,7 @@ impl Work<'_> {
             counted,
             chunk_words: encoded.chunk_words,
         };
-        let mut blocks = batch.tiles();
+        let mut blocks = batch.tiles().div_ceil(encoder.variant.tiles_of_block());
         let mut rest = None;
         if let (Some(ordinary), Some(schemes), Some((listed, pieces))) = (&encoder.ordinary, &encoder.schemes, listed) {
             ordinary.encode(self, codewords, &encoded.choices.as_view(), outputs, schemes, (&mut *listed, pieces))?;

@@ -126,7 +126,7 @@ impl OrdinaryShape {
     }
 
     /// Shared memory of a tile in bytes.
-    pub fn tile_bytes(self) -> u32 {
+    fn tile_bytes(self) -> u32 {
         let elements = self.elements();
         let (values, strip_room) = match self.is_cube() {
             true => (8 * lines::PLANE as u32, lines::STRIP_ROOM as u32),
