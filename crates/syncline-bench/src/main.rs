@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use syncline::{Backend, Effort};
+use syncline::{Backend, Effort, ElementType};
 use syncline_core::geometry::TileSize;
 
 use syncline_bench::array::{Array, Selection};
@@ -170,7 +170,7 @@ struct Papers {
     #[command(flatten)]
     arrays: Selection,
     /// What to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "huffman,codebooks,lzss")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "huffman,codebooks,lzss,before-huffman")]
     parts: Vec<Part>,
     /// Runs to time
     #[arg(long, default_value_t = 11)]
@@ -186,6 +186,8 @@ enum Part {
     Codebooks,
     /// LZSS over chunk size, window and symbol width
     Lzss,
+    /// Lossy compression with and without LZSS before Huffman coding, on arrays of `f32`; without a GPU on the CPU only
+    BeforeHuffman,
 }
 
 /// Arguments of `generate`.
@@ -222,6 +224,8 @@ const PAPERS: [&str; 14] = [
     "tpch-string",
     "rtm",
 ];
+/// The fields of the table with LZSS before Huffman coding.
+const BEFORE_HUFFMAN: [&str; 4] = ["cesm", "hurricane", "nyx", "rtm"];
 
 fn main() -> ExitCode {
     let mut records = Records::new(std::io::stdout());
@@ -357,7 +361,17 @@ fn stages(arguments: &Stages, records: &mut Records) -> Result<()> {
 
 fn papers(arguments: &Papers, records: &mut Records) -> Result<()> {
     let Papers { arrays, parts, runs } = arguments;
-    let gpu = Gpu::open(*runs)?;
+    let gpu = match parts.iter().all(|&part| part == Part::BeforeHuffman) {
+        true => Gpu::open(*runs).map_err(|error| eprintln!("on the CPU only: {error:#}")).ok(),
+        false => Some(Gpu::open(*runs)?),
+    };
+    if parts.contains(&Part::BeforeHuffman) {
+        arrays.visit(&BEFORE_HUFFMAN, |array| match array.element {
+            ElementType::F32 => records.add_or_complain(papers::before_huffman(gpu.as_ref(), *runs, &array)),
+            _ => Ok(()),
+        })?;
+    }
+    let Some(gpu) = gpu else { return Ok(()) };
     if parts.contains(&Part::Codebooks) {
         records.add_or_complain(papers::codebooks(&gpu))?;
     }

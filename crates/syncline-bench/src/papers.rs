@@ -1,8 +1,9 @@
-//! Published Huffman coders and LZSS beside Syncline's, on a GPU. `bench/records/papers.csv` has the papers' own
-//! figures.
+//! Published Huffman coders, LZSS, and lossy systems beside Syncline's, on a GPU. `bench/records/papers.csv` has the
+//! papers' own figures.
 
 #![allow(unsafe_code, reason = "device memory is allocated before it is written")]
 
+mod before_huffman;
 mod codebooks;
 mod decoders;
 mod huffman;
@@ -15,6 +16,7 @@ use crate::array::Array;
 use crate::gpu::Gpu;
 use crate::record::Record;
 
+pub use before_huffman::measure as before_huffman;
 pub use codebooks::measure as codebooks;
 pub use huffman::measure as huffman;
 pub use lzss::measure as lzss;

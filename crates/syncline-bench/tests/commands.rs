@@ -66,6 +66,22 @@ fn ratio_has_every_variant_within_its_bound() {
 }
 
 #[test]
+fn lossy_system_of_the_papers_is_measured_without_a_gpu() {
+    let more = ["--parts", "before-huffman", "--fields", "hurricane,nyx-codes"];
+    let rows = records(&[&["papers"], &SMALL[..], &more].concat());
+    let rows: Vec<&Row> = rows.iter().filter(|row| row["device"] == "cpu, 1 thread").collect();
+    assert_eq!(rows.len(), 2 * 3, "two bounds; both directions, and without LZSS");
+    assert!(rows.iter().all(|row| row["field"] == "hurricane" && number(row, "error") <= 1.0), "{rows:?}");
+    let ratio = |codec: &str, bound: &str| {
+        let is = |row: &&&Row| row["codec"] == codec && row["bound"] == bound && row["what"] == "compress";
+        let row = rows.iter().find(is).unwrap();
+        number(row, "bytes") / number(row, "stream_bytes")
+    };
+    assert!(ratio("cusz_gpulz_2023", "1e-2") > ratio("cusz_2020", "1e-2"), "a sparse field has matches");
+    assert!(ratio("cusz_gpulz_2023", "1e-2") > ratio("cusz_gpulz_2023", "1e-3"));
+}
+
+#[test]
 fn generate_writes_the_array_that_it_describes() {
     let path = std::env::temp_dir().join(format!("syncline-bench-generate-{}.i32", std::process::id()));
     let output = bench(&["generate", "tpch-discount", "--mebibytes", "1", "-o", path.to_str().unwrap()]);

@@ -3,6 +3,7 @@
 mod bases;
 mod checksum;
 mod header;
+mod pieces;
 mod record;
 mod sections;
 mod sparse;
@@ -11,9 +12,10 @@ mod tiles;
 
 pub use bases::{read_bases, write_bases};
 pub use header::{FORMAT_VERSION, HEADER_HASH_AT, HEADER_LEN, Header, MAX_PATTERNS};
+pub use pieces::{LONGEST_WITHOUT_PIECES, PIECE_LEN, Pieces, RECORD_HEAD_LEN};
 pub use record::{
     ChunkKind, RECORD_HEADER_LEN, RECORD_MARKER, RecordBuilder, RecordChecksum, Unchecked, parse_record,
-    parse_unchecked, record_header, record_kind,
+    parse_unchecked, record_header, record_kind, record_length,
 };
 pub use sections::{SECTIONS, SectionWriter, Sections};
 pub use sparse::{SparseList, write_sparse};

@@ -122,8 +122,10 @@ impl Geometry {
     /// Divides an array into tiles of this size, with the default number of tiles in a chunk.
     pub fn with_tiles(shape: Shape, size: TileSize) -> Self {
         let target: u64 = match shape.len() {
-            // Small arrays give every thread a few chunks.
-            0..0x100_0000 => 1 << 19,
+            // One chunk: a reader of a part of the array needs neither the chunk table nor the starts of other chunks.
+            0..=0x10_0000 => 1 << 20,
+            // Every thread gets a few chunks.
+            0x10_0001..0x100_0000 => 1 << 19,
             0x100_0000..0x400_0000 => 1 << 20,
             0x400_0000..0x1000_0000 => 1 << 21,
             _ => 1 << 22,

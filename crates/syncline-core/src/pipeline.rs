@@ -8,6 +8,7 @@ mod lossless;
 mod lossy;
 mod lzss;
 mod options;
+mod parts;
 mod raw;
 mod report;
 mod residuals;
@@ -23,6 +24,7 @@ pub use lossy::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED, re
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 pub use options::{Coder, CoderOptions, Effort};
+pub use parts::{NeededTiles, PartialRecord};
 pub use report::{ChunkReport, inspect_chunk};
 pub use scratch::{DecodeScratch, EncodeScratch};
 pub use sizes::{compress_bound, decode_memory, encode_memory, max_stream_len};

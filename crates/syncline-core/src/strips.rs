@@ -21,7 +21,7 @@ pub use alphabet::{Meaning, SYMBOLS, Symbol};
 pub use codebook::{Encoder, MAX_LENGTH};
 pub use counts::{Counts, build};
 pub use encode::Strip;
-pub use stream::{CodeStream, StreamWriter};
+pub use stream::{CODES_HEADER_LEN, CodeStream, StreamWriter, codewords_at};
 
 /// Codes of a strip. The last strip of a tile may have fewer.
 pub const STRIP_LEN: usize = 128;

@@ -4,6 +4,7 @@ pub mod hash;
 pub mod layout;
 pub mod parse;
 pub mod parsed;
+mod pieces;
 pub mod progress;
 pub mod records;
 pub(crate) mod structs;
@@ -20,6 +21,7 @@ pub fn specializations() -> Vec<Specialization> {
         hash::HashKernels::specialization(),
         layout::LayoutKernels::specialization(),
         table::TableKernels::specialization(),
+        pieces::PieceKernels::specialization(),
         write::WriteKernels::specialization(),
     ];
     all.extend([4, 8].map(parse::ParseKernels::specialization));

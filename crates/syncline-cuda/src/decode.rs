@@ -173,7 +173,7 @@ impl TileDecoder {
             tiles: batch.tiles(),
             only_listed: self.units.is_some().into(),
             vectors: (first.is_multiple_of(16) && row_bytes.is_multiple_of(16)).into(),
-            parts: 0,
+            unused: 0,
         };
         let warps = self.format.warps();
         let mut blocks = batch.tiles().div_ceil(warps);
@@ -181,7 +181,7 @@ impl TileDecoder {
         let plans = plans.argument(&stream);
         if let Some(units) = &self.units {
             let work = (self.geometry, parsed, self.values, request);
-            units.launch(&stream, (self.multiprocessors, batch.chunks()), input, work, output)?;
+            units.launch(&stream, self.multiprocessors, input, work, output)?;
             blocks = blocks.min(self.multiprocessors * LISTED_BLOCKS);
         }
         let grid = Grid::new(blocks, warps * 32).shared_memory(warps * self.format.memory_bytes()).early(true);

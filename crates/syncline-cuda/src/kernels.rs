@@ -2,7 +2,8 @@
 
 use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
 use syncline_core::container::{
-    ALIGNMENT, ChunkKind, MAX_PATTERNS, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN,
+    ALIGNMENT, ChunkKind, LONGEST_WITHOUT_PIECES, MAX_PATTERNS, PIECE_LEN, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS,
+    TRAILER_LEN,
 };
 use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
@@ -40,6 +41,7 @@ const FILES: &[Source] = headers![
     "container/record.cuh",
     "container/xxh3.cuh",
     "decode/points.cuh",
+    "decode/shares.cuh",
     "decode/units.cuh",
     "decode/values.cuh",
     "device/block.cuh",
@@ -125,6 +127,8 @@ const STRUCT_HEADERS: &[StructHeader] = &[
 const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("RECORD_MARKER", u32::from_le_bytes(RECORD_MARKER) as u64),
     ("RECORD_HEADER_BYTES", RECORD_HEADER_LEN as u64),
+    ("PIECE_BYTES", PIECE_LEN as u64),
+    ("LONGEST_WITHOUT_PIECES", LONGEST_WITHOUT_PIECES as u64),
     ("SECTIONS", SECTIONS as u64),
     ("KIND_RAW", ChunkKind::Raw as u64),
     ("KIND_QUANTIZED", ChunkKind::Quantized as u64),

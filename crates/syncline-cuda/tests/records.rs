@@ -10,7 +10,8 @@ use common::{Random, Share, pick, unless_tiny};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{
-    ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, Sections, SparseList, TileSection, parse_record, read_bases,
+    ChunkKind, HEADER_LEN, Header, Pieces, RECORD_HEADER_LEN, Sections, SparseList, TileSection, parse_record,
+    read_bases, record_kind,
 };
 use syncline_core::geometry::{Tile, TileSize};
 use syncline_core::quantize::mask::MaskKind;
@@ -55,7 +56,7 @@ impl Arrays {
         let bases = read_bases::<u32>(sections[1], tiles.len(), "test").unwrap();
         let size = header.element_type.size();
         let verbatim = SparseList::parse(sections[2], size, elements as u64, "test").unwrap();
-        let codes = Codes::parse(sections[3]);
+        let codes = Codes::parse(sections[4]);
 
         // Tiles took their words in any order.
         let mut random = Random(chunk);
@@ -131,6 +132,8 @@ struct Seen {
     verbatim: usize,
     classes: usize,
     interpolated: usize,
+    /// Records with checksums of pieces.
+    in_pieces: usize,
 }
 
 /// Makes the stream of `field` in batches of `batch_chunks` chunks from the parts of the CPU's stream, and compares it
@@ -147,6 +150,12 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) -
     let starts: Vec<usize> =
         lengths.iter().scan(HEADER_LEN, |at, length| Some(std::mem::replace(at, *at + *length as usize))).collect();
     let mut seen = Seen::default();
+    for (&start, &length) in starts.iter().zip(&lengths) {
+        let record = &expected[start..][..length as usize];
+        let is_quantized = record_kind(record.first_chunk().unwrap()) == Some(ChunkKind::Quantized);
+        let has_pieces = is_quantized && Pieces::of_record(record, record.len(), "test").unwrap().is_some();
+        seen.in_pieces += usize::from(has_pieces);
+    }
 
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
@@ -238,6 +247,20 @@ fn records_of_every_shape_are_the_cpus() {
         }
     }
     assert!(seen.interpolated > 0, "{seen:?}");
+}
+
+#[test]
+fn checksums_of_pieces_are_the_cpus() {
+    let Some(device) = common::device() else { return };
+    let extents: [&[u64]; 2] = pick([&[700_000], &[80, 90, 100]], [&[36_500], &[33, 31, 30]]);
+    for (element, extents) in [ElementType::F32, ElementType::F64].into_iter().zip(extents) {
+        let noisy = Field::smooth(element, extents, 2.0)
+            .with("spikes", |i| (i % 1009 == 5).then_some(f64::INFINITY * if i % 2 == 0 { 1.0 } else { -1.0 }));
+        for tile_size in TileSize::ALL {
+            let seen = check(device, &noisy, &Options::new(Bound::Abs(1e-4)).with_tiles(tile_size), 2);
+            assert!(seen.in_pieces > 0, "{seen:?}");
+        }
+    }
 }
 
 #[test]

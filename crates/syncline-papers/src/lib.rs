@@ -1,5 +1,5 @@
 //! The published systems that Syncline is compared with, and decoders and builders that Syncline tried in their place,
-//! on an NVIDIA GPU: for tests and benchmarks, never in the product.
+//! on an NVIDIA GPU and, where the papers have it, on the CPU: for tests and benchmarks, never in the product.
 //!
 //! Each module cites its paper and the sections and figures that it reproduces. All of them read and write Syncline's
 //! streams, so that every result can be checked; where that makes them differ from the paper, the module says so.
@@ -9,6 +9,7 @@
 
 pub mod codebook;
 pub mod cusz_2020;
+pub mod cusz_gpulz_2023;
 pub mod decode;
 pub mod gap_array;
 pub mod gap_array_2020;

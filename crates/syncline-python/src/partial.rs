@@ -11,7 +11,8 @@ use crate::buffers::{Input, Output};
 use crate::errors::exception;
 use crate::{decompress_options, decompress_part, header_fields, ranges_of};
 
-/// A stream whose bytes are added as they are needed: first its ends, then its chunk table, then those of a region.
+/// A stream whose bytes are added as they are needed: first its start, and its end if it has several chunks, then its
+/// chunk table, then those of a region.
 #[pyclass(frozen, module = "syncline._core")]
 pub struct PartialStream(Mutex<State>);
 
@@ -33,6 +34,14 @@ impl PartialStream {
         let (head, tail) = (Input::new(head)?, Input::new(tail)?);
         let bytes = SparseBytes::from_ends(head.bytes().to_vec(), tail.bytes().to_vec()).map_err(exception)?;
         Ok(Self(Mutex::new(State::Ends(Some(Box::new(bytes))))))
+    }
+
+    /// Takes the first bytes of a stream. Returns None if the last ones are needed, too.
+    #[staticmethod]
+    fn from_head(head: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let head = Input::new(head)?;
+        let bytes = SparseBytes::from_head(head.bytes().to_vec()).map_err(exception)?;
+        Ok(bytes.map(|bytes| Self(Mutex::new(State::Ends(Some(Box::new(bytes)))))))
     }
 
     /// Returns the range of bytes that must be added before regions can be read, or None.
@@ -63,10 +72,11 @@ impl PartialStream {
         }
     }
 
-    /// Returns the ranges of bytes that reading a region needs.
-    fn byte_ranges(&self, region: Vec<(u64, u64)>) -> PyResult<Vec<(u64, u64)>> {
+    /// Returns the ranges of bytes that must be added before a region can be read. When they are added, there may be
+    /// others; none if it can be read.
+    fn missing_ranges(&self, region: Vec<(u64, u64)>) -> PyResult<Vec<(u64, u64)>> {
         let mut state = self.state();
-        let ranges = state.open().and_then(|stream| stream.byte_ranges(&ranges_of(region))).map_err(exception)?;
+        let ranges = state.open().and_then(|stream| stream.missing_ranges(&ranges_of(region))).map_err(exception)?;
         Ok(ranges.into_iter().map(|range| (range.start, range.end)).collect())
     }
 

@@ -59,8 +59,11 @@ def partial(stream, shape, dtype):
     if (missing := object.missing()) is not None:
         object.add(missing[0], stream[missing[0] : missing[1]])
     box = [(extent // 3, extent // 3 + 1) for extent in shape]
-    for start, end in object.byte_ranges(box):
-        object.add(start, stream[start:end])
+    while wanted := object.missing_ranges(box):
+        for start, end in wanted:
+            if len(piece := stream[start:end]) != end - start:
+                raise syncline.TruncatedError("the stream ends before a range of it")
+            object.add(start, piece)
     object.decompress_into(np.empty([1] * len(shape), dtype), box)
 
 

@@ -173,7 +173,7 @@ def test_a_slice_is_read_while_its_chunk_is_rewritten(tmp_path):
         part = stored[start : start + 9]
         assert (part == 0).all() or distance(part, arrays[0][start : start + 9]) <= 1e-5
     # Damage that stays is reported.
-    store.streams = [streams[1][:-200] + bytes(200)]
+    store.streams = [streams[1][:300] + bytes(200) + streams[1][500:]]
     with pytest.raises(syncline.SynclineError):
         for _ in range(3):
             stored[5:9]

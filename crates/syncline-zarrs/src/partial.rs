@@ -16,8 +16,8 @@ use zarrs_storage::byte_range::ByteRange;
 
 use crate::codec::{SynclineCodec, check, decompress_options, failure};
 
-/// Bytes that are fetched from the start and from the end of a chunk to read a part of it. A chunk that is shorter is
-/// fetched whole.
+/// Bytes that are fetched from the start of a chunk to read a part of it, and from its end if it is a stream of several
+/// chunks. A chunk that is shorter is fetched whole.
 const END_BYTES: u64 = 16 << 10;
 
 /// Decodes parts of one chunk.
@@ -31,7 +31,8 @@ pub struct PartialDecoder {
 }
 
 impl PartialDecoder {
-    /// Decodes a region. Three requests fetch its bytes: those of the stream's start, of its end, and of the region.
+    /// Decodes a region. Two requests one after another fetch its bytes: those of the stream's start, and of the region.
+    /// There are two more if the stream has several chunks: for its end, and for the start of the region's chunks.
     /// Returns `None` if the chunk is missing.
     fn region(&self, region: &[Range<u64>], options: &CodecOptions) -> Result<Option<Vec<u8>>, CodecError> {
         let get = |range| self.input.partial_decode(range, options);
@@ -56,19 +57,32 @@ impl PartialDecoder {
     ) -> Result<Option<Vec<u8>>, CodecError> {
         let get = |range| self.input.partial_decode(range, options);
         let missing = || CodecError::Other("the chunk was removed while it was read".into());
-        let tail = get(ByteRange::Suffix(END_BYTES))?.ok_or_else(missing)?;
-        let mut bytes = SparseBytes::from_ends(head, tail.into_owned()).map_err(failure)?;
+        let mut bytes = match SparseBytes::from_head(head.clone()).map_err(failure)? {
+            Some(bytes) => bytes,
+            None => {
+                let tail = get(ByteRange::Suffix(END_BYTES))?.ok_or_else(missing)?;
+                SparseBytes::from_ends(head, tail.into_owned()).map_err(failure)?
+            }
+        };
         check(bytes.header(), &self.shape, self.element)?;
         if let Some(range) = bytes.missing() {
             let piece = get(ByteRange::new(range.clone()))?.ok_or_else(missing)?;
             bytes.insert(range.start, piece.to_vec());
         }
         let mut stream = StreamFile::open(bytes).map_err(failure)?;
-        let ranges = stream.byte_ranges(region).map_err(failure)?;
-        let wanted: Vec<ByteRange> = ranges.iter().cloned().map(ByteRange::new).collect();
-        let pieces = self.input.partial_decode_many(Box::new(wanted.into_iter()), options)?.ok_or_else(missing)?;
-        for (range, piece) in ranges.iter().zip(pieces) {
-            stream.source_mut().insert(range.start, piece.into_owned());
+        loop {
+            let ranges = stream.missing_ranges(region).map_err(failure)?;
+            if ranges.is_empty() {
+                break;
+            }
+            let wanted: Vec<ByteRange> = ranges.iter().cloned().map(ByteRange::new).collect();
+            let pieces = self.input.partial_decode_many(Box::new(wanted.into_iter()), options)?.ok_or_else(missing)?;
+            for (range, piece) in ranges.iter().zip(pieces) {
+                if piece.len() as u64 != range.end - range.start {
+                    return Err(missing());
+                }
+                stream.source_mut().insert(range.start, piece.into_owned());
+            }
         }
         let part = stream.decompress_region(region, &decompress_options()).map_err(failure)?;
         Ok(Some(part.bytes().to_vec()))

@@ -4,34 +4,53 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-use syncline_core::container::{HEADER_LEN, Header, TRAILER_LEN, outline_of_end};
+use syncline_core::container::{HEADER_LEN, Header, TRAILER_LEN, outline_of_end, record_length, table_and_trailer};
 use syncline_core::error::Result;
 
 use crate::io::ReadAt;
 
 /// Some of the bytes of a stream, for stores in which each read is a request.
 ///
-/// A reader fetches the first [`HEAD_BYTES`](Self::HEAD_BYTES) bytes of a stream and some bytes of its end, then
-/// [what is missing](Self::missing) of the chunk table, and then the
-/// [bytes of a region](crate::StreamFile::byte_ranges).
+/// A reader fetches some bytes of a stream's start. If it has several chunks, it fetches some of its end, too, and
+/// [what is missing](Self::missing) of the chunk table. Then it fetches
+/// [what a region needs](crate::StreamFile::missing_ranges), until nothing is missing.
 ///
 /// ```
-/// use syncline::{ArrayView, CompressOptions, DecompressOptions, SparseBytes, StreamFile, compress};
-/// let numbers: Vec<u32> = (0..100_000).collect();
-/// let stored = compress(&ArrayView::new(&numbers, &[100_000])?, &CompressOptions::default())?;
+/// use syncline::{ArrayView, Bound, CompressOptions, DecompressOptions, SparseBytes, StreamFile, compress};
+/// let field: Vec<f32> = (0..500_000).map(|i| (i as f32 * 0.37).sin()).collect();
+/// let stored = compress(&ArrayView::new(&field, &[500_000])?, &CompressOptions::new(Bound::Abs(1e-3)))?;
+/// let mut fetched = 0;
+/// let mut fetch = |range: std::ops::Range<u64>| {
+///     fetched += range.end - range.start;
+///     stored[range.start as usize..range.end as usize].to_vec()
+/// };
 ///
-/// let (head, tail) = (&stored[..SparseBytes::HEAD_BYTES], &stored[stored.len() - 64..]);
-/// let mut bytes = SparseBytes::from_ends(head.to_vec(), tail.to_vec())?;
-/// if let Some(range) = bytes.missing() {
-///     bytes.insert(range.start, stored[range.start as usize..range.end as usize].to_vec());
-/// }
+/// let head = fetch(0..8192);
+/// let bytes = match SparseBytes::from_head(head.clone())? {
+///     Some(bytes) => bytes,
+///     None => {
+///         let end = stored.len() as u64;
+///         let mut bytes = SparseBytes::from_ends(head, fetch(end - 64..end))?;
+///         if let Some(range) = bytes.missing() {
+///             bytes.insert(range.start, fetch(range));
+///         }
+///         bytes
+///     }
+/// };
 /// let mut stream = StreamFile::open(bytes)?;
-/// let region = 70_000..70_003;
-/// for range in stream.byte_ranges(&[region.clone()])? {
-///     stream.source_mut().insert(range.start, stored[range.start as usize..range.end as usize].to_vec());
+/// let region = [400_000..400_003];
+/// loop {
+///     let missing = stream.missing_ranges(&region)?;
+///     if missing.is_empty() {
+///         break;
+///     }
+///     for range in missing {
+///         stream.source_mut().insert(range.start, fetch(range));
+///     }
 /// }
-/// let part = stream.decompress_region(&[region], &DecompressOptions::default())?;
-/// assert_eq!(part.to_vec::<u32>()?, [70_000, 70_001, 70_002]);
+/// let part = stream.decompress_region(&region, &DecompressOptions::default())?;
+/// assert!((part.to_vec::<f32>()?[2] - field[400_002]).abs() < 1e-3);
+/// assert!(fetched < stored.len() as u64 / 10);
 /// # Ok::<(), syncline::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -70,6 +89,25 @@ impl SparseBytes {
         Ok(bytes)
     }
 
+    /// Holds the first bytes of a stream, at least as many as one with [`HEAD_BYTES`](Self::HEAD_BYTES) and the header of
+    /// a record. If the stream has one chunk, its end follows from these; otherwise, returns `None`.
+    ///
+    /// # Errors
+    /// Those of a header that cannot be read, and [`Error::Truncated`](crate::Error::Truncated) or
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if no record follows it.
+    pub fn from_head(head: Vec<u8>) -> Result<Option<Self>> {
+        let header = Header::parse(&head)?;
+        if header.geometry()?.chunks() != 1 {
+            return Ok(None);
+        }
+        let length = record_length(&head[HEADER_LEN..], 0)?;
+        let end = table_and_trailer(&header, &[length]);
+        let outline = HEADER_LEN as u64 + u64::from(length);
+        let outline = outline..outline + end.len() as u64;
+        let pieces = BTreeMap::from([(0, head), (outline.start, end)]);
+        Ok(Some(Self { len: outline.end, header, outline, pieces }))
+    }
+
     /// Returns the header of the stream.
     pub fn header(&self) -> &Header {
         &self.header
@@ -86,17 +124,31 @@ impl SparseBytes {
 
     /// Returns the range of bytes that opening the stream needs besides those at hand, if any.
     pub fn missing(&self) -> Option<Range<u64>> {
-        let known = self.piece(self.outline.start, self.outline.end - self.outline.start);
-        known.is_none().then(|| self.outline.clone())
+        let is_known = self.has(self.outline.start, self.outline.end - self.outline.start);
+        (!is_known).then(|| self.outline.clone())
     }
 
-    /// Returns `length` bytes from `offset` on if one piece has all of them.
-    fn piece(&self, offset: u64, length: u64) -> Option<&[u8]> {
-        // Of the pieces that start at or before the offset, a shorter one may follow a longer one.
-        self.pieces.range(..=offset).rev().find_map(|(&start, piece)| {
-            let from = usize::try_from(offset - start).ok()?;
-            piece.get(from..from.checked_add(usize::try_from(length).ok()?)?)
-        })
+    /// Returns whether `length` bytes from `offset` on are at hand.
+    pub(crate) fn has(&self, offset: u64, length: u64) -> bool {
+        self.copy(offset, length, |_, _| {})
+    }
+
+    /// Calls `put` with parts of the `length` bytes from `offset` on, and where they start among these. Returns whether
+    /// these were all of them.
+    fn copy(&self, offset: u64, length: u64, mut put: impl FnMut(usize, &[u8])) -> bool {
+        let end = offset.saturating_add(length);
+        let mut at = offset;
+        while at < end {
+            // Of the pieces that start at or before a byte, a shorter one may follow a longer one.
+            let rest = self.pieces.range(..=at).rev().find_map(|(&start, piece)| {
+                piece.get(usize::try_from(at - start).ok()?..).filter(|rest| !rest.is_empty())
+            });
+            let Some(rest) = rest else { return false };
+            let part = &rest[..rest.len().min((end - at) as usize)];
+            put((at - offset) as usize, part);
+            at += part.len() as u64;
+        }
+        true
     }
 }
 
@@ -106,11 +158,12 @@ impl ReadAt for SparseBytes {
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let piece = self.piece(offset, buffer.len() as u64).ok_or_else(|| {
-            let end = offset.saturating_add(buffer.len() as u64);
-            io::Error::new(io::ErrorKind::UnexpectedEof, format!("bytes {offset}..{end} of the stream are missing"))
-        })?;
-        buffer.copy_from_slice(piece);
-        Ok(())
+        let length = buffer.len() as u64;
+        let put = |at: usize, part: &[u8]| buffer[at..at + part.len()].copy_from_slice(part);
+        if self.copy(offset, length, put) {
+            return Ok(());
+        }
+        let end = offset.saturating_add(length);
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("bytes {offset}..{end} of the stream are missing")))
     }
 }

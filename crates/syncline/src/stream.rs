@@ -1,5 +1,7 @@
 //! Streams with positional access: opening, inspecting, and decompressing them as a whole or by region.
 
+mod parts;
+
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
@@ -134,26 +136,6 @@ impl<S: ReadAt> StreamFile<S> {
         self.fill(Output::Given(out), region, options)
     }
 
-    /// Returns the ranges of bytes of the stream that decompressing a region reads, in ascending order. Ranges that
-    /// follow each other are merged.
-    ///
-    /// Together with [`SparseBytes`](crate::SparseBytes), this serves stores in which each read is a request.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] if the region is outside of the array.
-    pub fn byte_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Range<u64>>> {
-        let mut merged: Vec<Range<u64>> = Vec::new();
-        for chunk in self.geometry.chunks_in(&self.geometry.region(ranges)?) {
-            let (start, length) = self.table.record(chunk);
-            let end = start + length as u64;
-            match merged.last_mut() {
-                Some(last) if last.end == start => last.end = end,
-                _ => merged.push(start..end),
-            }
-        }
-        Ok(merged)
-    }
-
     /// Returns the number of elements of each chunk, and the length of its record in bytes, in order.
     pub fn chunk_sizes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (0..self.table.chunks()).map(|chunk| (self.geometry.chunk_elements(chunk), self.table.record(chunk).1 as u64))
@@ -171,7 +153,7 @@ impl<S: ReadAt> StreamFile<S> {
     }
 
     /// Decompresses a region, given as one range for each axis, slowest first. Only the chunks that contain parts of it
-    /// are read. With the symbol index, only the tiles of the region are decoded.
+    /// are read, and of those with a bound, if the source is not in memory, only the parts that small regions need.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the region is outside of the array; otherwise as [`StreamFile::decompress`].
@@ -361,7 +343,7 @@ impl<S: ReadAt> StreamFile<S> {
             return Ok(execution);
         }
         let pool = self.limited(&pool, out_bytes, 0, options)?.unwrap_or(pool);
-        let sinks: Vec<_> = out.scatter(&self.geometry, region, element).collect();
+        let sinks: Vec<_> = out.scatter(&self.geometry, region.clone(), element).collect();
         let threads = pool.threads().min(sinks.len()) as u64;
         if self.memory_per_thread() > MOST_KEPT_BYTES {
             check_memory(self.memory_per_thread().saturating_mul(threads))?;
@@ -371,7 +353,10 @@ impl<S: ReadAt> StreamFile<S> {
         let buffers = Reused::default();
         let decode = |mut tiles: ChunkSink| {
             let chunk = tiles.chunk();
-            self.decode(chunk, &buffers, (&mut tiles).into())?;
+            match self.parts(chunk, &|tile| region.meets(tile)) {
+                Some(parts) => self.decode_parts(&parts, &buffers, (&mut tiles).into())?,
+                None => self.decode(chunk, &buffers, (&mut tiles).into())?,
+            }
             meter.advance(self.geometry.chunk_elements(chunk))
         };
         self.map(pool, sinks, decode)?;

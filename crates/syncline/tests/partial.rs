@@ -32,6 +32,37 @@ fn field(extents: &[u64]) -> Vec<f32> {
     (0..extents.iter().product::<u64>()).map(|i| (i as f32 * 0.003).sin() + (i % 97) as f32 * 0.01).collect()
 }
 
+/// Returns the bytes of all ranges.
+fn bytes_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// Adds what a region needs of the bytes that are stored. Returns the ranges of each round of requests.
+fn fetch_all(sparse: &mut StreamFile<SparseBytes>, stored: &[u8], region: &[Range<u64>]) -> Vec<Vec<Range<u64>>> {
+    let mut rounds = Vec::new();
+    loop {
+        let missing = sparse.missing_ranges(region).unwrap();
+        assert!(missing.windows(2).all(|pair| pair[0].end < pair[1].start), "{missing:?}");
+        if missing.is_empty() {
+            return rounds;
+        }
+        for range in &missing {
+            let bytes = stored[range.start as usize..range.end as usize].to_vec();
+            sparse.source_mut().insert(range.start, bytes);
+        }
+        rounds.push(missing);
+    }
+}
+
+/// A field of 2^20 elements with some detail, and its stream.
+fn large() -> (Vec<f32>, Vec<u8>) {
+    let extents = [64, 128, 128];
+    let value = |i: u64| (i as f32 * 0.003).sin() * 20.0 + (i / 16384) as f32 + ((i * i) % 97) as f32 * 0.004;
+    let field: Vec<f32> = (0..extents.iter().product()).map(value).collect();
+    let stored = compress(&ArrayView::new(&field, &extents).unwrap(), &CompressOptions::new(Bound::Abs(1e-3)));
+    (field, stored.unwrap())
+}
+
 /// A shape and a region of it.
 fn any_region() -> impl Strategy<Value = (Vec<u64>, Vec<Range<u64>>)> {
     let shapes = prop_oneof![
@@ -50,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_region_needs_its_byte_ranges_and_no_others((extents, region) in any_region(), lossless in any::<bool>()) {
+    fn a_region_needs_the_missing_ranges_and_no_others((extents, region) in any_region(), lossless in any::<bool>()) {
         let field = field(&extents);
         let bound = if lossless { Bound::Lossless } else { Bound::Abs(1e-3) };
         let stored = compress(&ArrayView::new(&field, &extents)?, &CompressOptions::new(bound))?;
@@ -61,29 +92,25 @@ proptest! {
         let head = stored[..SparseBytes::HEAD_BYTES].to_vec();
         let mut bytes = SparseBytes::from_ends(head, stored[end - SparseBytes::TAIL_BYTES..].to_vec())?;
         prop_assert_eq!(bytes.size()?, end as u64);
-        let slice = |range: &Range<u64>| stored[range.start as usize..range.end as usize].to_vec();
         if let Some(range) = bytes.missing() {
-            bytes.insert(range.start, slice(&range));
+            bytes.insert(range.start, stored[range.start as usize..range.end as usize].to_vec());
         }
         prop_assert_eq!(bytes.missing(), None);
         let mut sparse = StreamFile::open(bytes)?;
-        let ranges = sparse.byte_ranges(&region)?;
-        prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
-        for range in &ranges {
-            sparse.source_mut().insert(range.start, slice(range));
-        }
+        let rounds = fetch_all(&mut sparse, &stored, &region);
         let mut out = vec![0xa5; expected.len()];
         sparse.decompress_region_into(&region, &mut out, &options())?;
         prop_assert!(out == expected);
 
-        // Each byte that is read is in a range, and each range is read.
+        // A source that can be read at any place is read in the same ranges.
         let recorded = StreamFile::open(Recorded(stored, Mutex::default()))?;
         recorded.source().1.lock().unwrap().clear();
-        recorded.decompress_region_into(&region, &mut out, &options())?;
+        recorded.decompress_region_into(&region, &mut out, &DecompressOptions::new().with_threads(1))?;
+        prop_assert!(out == expected);
         let read = recorded.source().1.lock().unwrap().clone();
+        let ranges = rounds.concat();
         prop_assert!(read.iter().all(|r| ranges.iter().any(|range| range.start <= r.start && r.end <= range.end)));
-        let bytes = |ranges: &[Range<u64>]| ranges.iter().map(|range| range.end - range.start).sum::<u64>();
-        prop_assert_eq!(bytes(&read), bytes(&ranges));
+        prop_assert_eq!(bytes_of(&read), bytes_of(&ranges));
     }
 
     #[test]
@@ -106,6 +133,62 @@ proptest! {
 }
 
 #[test]
+fn small_regions_of_a_large_chunk_take_two_requests_of_a_few_percent() {
+    let (field, stored) = large();
+    // A point, a row, a cube that meets eight tiles, and one that is a sixteenth of the array.
+    let regions = [
+        ([33..34, 17..18, 99..100], 0.06, 1),
+        ([50..51, 71..72, 0..128], 0.06, 1),
+        ([4..12, 60..68, 28..36], 0.08, 2),
+        ([0..32, 40..72, 64..128], 0.35, 8),
+    ];
+    for (region, share, most) in regions {
+        // What a reader fetches first has the header of the stream and what comes before the codewords.
+        let head = stored[..24 << 10].to_vec();
+        let bytes = SparseBytes::from_head(head).unwrap().expect("one chunk");
+        assert_eq!(bytes.missing(), None);
+        let mut sparse = StreamFile::open(bytes).unwrap();
+        let rounds = fetch_all(&mut sparse, &stored, &region);
+        assert!(rounds.len() == 1 && rounds[0].len() <= most, "{region:?}: {rounds:?}");
+        assert!((bytes_of(&rounds[0]) as f64) < share * stored.len() as f64, "{region:?}: {rounds:?}");
+        let part = sparse.decompress_region(&region, &options()).unwrap();
+        let expected = decompress_region(&stored, &region, &options()).unwrap();
+        assert!(part == expected);
+        let [z, y, x] = [0, 1, 2].map(|axis| region[axis].start);
+        let first = part.to_vec::<f32>().unwrap()[0];
+        assert!((first - field[((z * 128 + y) * 128 + x) as usize]).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn damage_is_found_in_the_parts_that_are_read_and_only_there() {
+    let (_, stored) = large();
+    let region = [33..34, 17..18, 99..100];
+    let expected = decompress_region(&stored, &region, &options()).unwrap();
+    let source = Recorded(stored.clone(), Mutex::default());
+    StreamFile::open(source).unwrap();
+    let recorded = StreamFile::open(Recorded(stored.clone(), Mutex::default())).unwrap();
+    recorded.source().1.lock().unwrap().clear();
+    recorded.decompress_region(&region, &options()).unwrap();
+    let read = recorded.source().1.lock().unwrap().clone();
+    let is_read = |at: usize| read.iter().any(|range| range.contains(&(at as u64)));
+    let mut found = 0;
+    for at in (SparseBytes::HEAD_BYTES..stored.len() - 64).step_by(997) {
+        let mut damaged = stored.clone();
+        damaged[at] ^= 0x10;
+        let part = StreamFile::open(Recorded(damaged, Mutex::default())).unwrap();
+        match part.decompress_region(&region, &options()) {
+            Ok(part) => assert!(part == expected, "byte {at}"),
+            Err(error) => {
+                assert!(matches!(error, Error::Corrupt { .. }) && is_read(at), "byte {at}: {error}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 10, "{found}");
+}
+
+#[test]
 fn outputs_of_another_length_are_refused() {
     let field = field(&[100, 70]);
     let view = ArrayView::new(&field, &[100, 70]).unwrap();
@@ -124,7 +207,8 @@ fn outputs_of_another_length_are_refused() {
     }
     let outside = decompress_region_into(&stored, &[0..101, 0..1], &mut vec![0; 404], &self::options());
     assert!(matches!(outside.unwrap_err(), Error::InvalidArgument(_)));
-    assert!(StreamFile::open(stored).unwrap().byte_ranges(&[0..100, 0..71]).is_err());
+    let sparse = SparseBytes::from_head(stored).unwrap().unwrap();
+    assert!(StreamFile::open(sparse).unwrap().missing_ranges(&[0..100, 0..71]).is_err());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 use super::checksum::Checksum;
-use super::{ALIGNMENT, Fields, align};
+use super::{ALIGNMENT, Fields, align, pieces};
 use crate::error::{Error, Result};
 use crate::mem::uninit::{UninitBytes, Written};
 
@@ -19,7 +19,7 @@ const LENGTH_AT: usize = 4;
 const CHUNK_AT: usize = 8;
 const KIND_AT: usize = 16;
 /// The checksum is the last field of the record header and covers all other bytes of the record.
-const CHECKSUM_AT: usize = 24;
+pub(super) const CHECKSUM_AT: usize = 24;
 
 /// The coding of a chunk's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,21 @@ pub fn record_kind(header: &[u8; RECORD_HEADER_LEN]) -> Option<ChunkKind> {
     ChunkKind::from_code(u64::from_le_bytes(code))
 }
 
+/// Returns the length in bytes that the header of the record of chunk number `chunk` states.
+///
+/// # Errors
+/// `head` does not start with the header of that record.
+pub fn record_length(head: &[u8], chunk: u64) -> Result<u32> {
+    let place = format!("chunk {chunk}");
+    let mut fields = Fields::new(head, &place);
+    let (marker, length, number) = (fields.take(RECORD_MARKER.len())?, fields.u32()?, fields.u64()?);
+    let is_possible = length as usize >= RECORD_HEADER_LEN && (length as usize).is_multiple_of(ALIGNMENT);
+    if marker != RECORD_MARKER || number != chunk || !is_possible {
+        return Err(Error::corrupt(place.as_str(), "its record does not start where it should"));
+    }
+    Ok(length)
+}
+
 /// A record under construction, at the end of a buffer.
 #[derive(Debug)]
 pub struct RecordBuilder {
@@ -80,15 +95,21 @@ impl RecordBuilder {
         out.len() - self.start
     }
 
-    /// Pads the record and fills in its length and checksum.
+    /// Pads the record and fills in its length and checksum; those of its pieces, too, if it is a quantized chunk's
+    /// with much to read in parts.
     ///
     /// # Panics
     /// The record has 2^32 bytes or more, which no chunk comes near.
     pub fn finish(self, out: &mut Vec<u8>) {
         align(out, ALIGNMENT);
+        let is_quantized = out[self.start + KIND_AT] == ChunkKind::Quantized as u8;
+        let pieces = if is_quantized { pieces::reserve(out, self.start) } else { None };
         let record = &mut out[self.start..];
         let length = u32::try_from(record.len()).expect("a chunk holds at most 2^22 elements");
         record[LENGTH_AT..CHUNK_AT].copy_from_slice(&length.to_le_bytes());
+        if let Some(pieces) = &pieces {
+            pieces::write(record, pieces);
+        }
         let mut hash = XxHash3_64::new();
         hash.write(&record[..CHECKSUM_AT]);
         hash.write(&record[RECORD_HEADER_LEN..]);

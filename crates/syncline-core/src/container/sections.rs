@@ -5,6 +5,21 @@ use crate::error::Result;
 
 /// Sections of a payload.
 pub const SECTIONS: usize = 10;
+/// Bytes of the table of their lengths.
+pub(super) const SECTION_TABLE_LEN: usize = SECTIONS * 4;
+
+/// Reads the lengths of the sections, with which a payload starts.
+///
+/// # Errors
+/// [`Error::Truncated`](crate::error::Error::Truncated).
+pub(super) fn section_lengths(payload: &[u8], place: &str) -> Result<[usize; SECTIONS]> {
+    let mut fields = Fields::new(payload, place);
+    let mut lengths = [0; SECTIONS];
+    for length in &mut lengths {
+        *length = fields.u32()? as usize;
+    }
+    Ok(lengths)
+}
 
 /// Writes sections one after another and their lengths into the table in front.
 #[derive(Debug)]
@@ -17,7 +32,7 @@ impl SectionWriter {
     /// Reserves the table at the end of `out`.
     pub fn begin(out: &mut Vec<u8>) -> Self {
         let table_at = out.len();
-        out.resize(table_at + SECTIONS * 4, 0);
+        out.resize(table_at + SECTION_TABLE_LEN, 0);
         Self { table_at, next: 0 }
     }
 
@@ -53,11 +68,9 @@ impl<'a> Sections<'a> {
     /// # Errors
     /// The table does not fit the payload.
     pub fn parse(payload: &'a [u8], place: &'a str) -> Result<Self> {
+        let lengths = section_lengths(payload, place)?;
         let mut fields = Fields::new(payload, place);
-        let mut lengths = [0; SECTIONS];
-        for length in &mut lengths {
-            *length = fields.u32()? as usize;
-        }
+        fields.take(SECTION_TABLE_LEN)?;
         let mut sections = [&payload[..0]; SECTIONS];
         let mut tails = sections;
         for ((section, tail), length) in sections.iter_mut().zip(&mut tails).zip(lengths) {

@@ -124,22 +124,53 @@ fn decode_tiles<K: Tiles + ?Sized>(
         return checksum.verify().and(decoded);
     }
     checksum.verify()?;
-    let kind = kind?;
-    use ChunkKind::{Lossless, Quantized};
-    match (kind, header.element_type, header.pipeline) {
-        (Lossless, element, Pipeline::Lossless) => match element.size() {
+    match (kind?, header.element_type, header.pipeline) {
+        (ChunkKind::Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(context, payload, sink),
             2 => lossless::decode::<u16, K>(context, payload, sink),
             4 => lossless::decode::<u32, K>(context, payload, sink),
             _ => lossless::decode::<u64, K>(context, payload, sink),
         },
-        (Quantized, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
+        (ChunkKind::Quantized, ..) => decode_quantized_tiles(context, payload, scratch, sink),
+        _ => Err(wrong_kind(context)),
+    }
+}
+
+fn wrong_kind(context: &Context) -> Error {
+    context.corrupt("its kind does not fit the stream's pipeline")
+}
+
+/// Decodes the tiles that `destination` needs from the payload of a quantized chunk, of which only the parts that they
+/// need must be there. The caller has compared their checksums.
+///
+/// # Errors
+/// Damage, or the destination's.
+pub(super) fn decode_quantized(
+    context: &Context,
+    payload: &[u8],
+    scratch: &mut DecodeScratch,
+    destination: Destination<'_, '_>,
+) -> Result<()> {
+    match destination {
+        Destination::Memory(sink) => decode_quantized_tiles(context, payload, scratch, sink),
+        Destination::Sink(sink) => decode_quantized_tiles(context, payload, scratch, sink),
+    }
+}
+
+fn decode_quantized_tiles<K: Tiles + ?Sized>(
+    context: &Context,
+    payload: &[u8],
+    scratch: &mut DecodeScratch,
+    sink: &mut K,
+) -> Result<()> {
+    match (context.header.element_type, context.header.pipeline) {
+        (ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
             lossy::decode::<f32, K>(context, payload, scratch, sink)
         }
-        (Quantized, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
+        (ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
             lossy::decode::<f64, K>(context, payload, scratch, sink)
         }
-        _ => Err(context.corrupt("its kind does not fit the stream's pipeline")),
+        _ => Err(wrong_kind(context)),
     }
 }
 

@@ -8,7 +8,7 @@ mod reserved;
 mod sample;
 mod tile_coder;
 
-pub(super) use decode::decode;
+pub(super) use decode::{bytes_of_tiles, decode};
 #[doc(hidden)]
 pub use reserved::reserved_patterns;
 #[doc(hidden)]
@@ -222,6 +222,8 @@ fn write_sections(chunk: u64, choice: &Choice, codebooks: &Codebooks, buffers: &
     buffers.metas = tile_section.tiles;
     sections.section(out, |out| write_bases(out, &buffers.bases));
     sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
+    // The builder of the record puts the checksums of its pieces here.
+    sections.skip();
     let written: Vec<&Codebook> = codebooks.of_codes.iter().chain(of_bitmaps).collect();
     sections.section(out, |out| buffers.codes.write(&written, out));
     record.finish(out);

@@ -128,7 +128,7 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
     report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
     let elements = geometry.chunk_elements(chunk);
     if kind == ChunkKind::Quantized {
-        report.add_codes(sections.0[3], &tiles, &context)?;
+        report.add_codes(sections.0[4], &tiles, &context)?;
         report.verbatim = SparseList::parse(sections.0[2], header.element_type.size(), elements, place)?.len() as u64;
     } else {
         for (plane, section) in sections.0[2..].iter().enumerate() {

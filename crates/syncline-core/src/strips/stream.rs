@@ -1,5 +1,7 @@
 //! The section of codes (`docs/FORMAT.md`, "Codes").
 
+use std::ops::Range;
+
 use super::codebook::{Decoder, Encoder, MAX_LENGTH};
 use super::decode::read_strips;
 use super::encode::Strip;
@@ -120,6 +122,7 @@ struct Header {
 
 impl Header {
     const BYTES: usize = 24;
+    const BITS_AT: usize = 16;
 
     fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -127,7 +130,7 @@ impl Header {
         bytes[4..8].copy_from_slice(&self.live_strips.to_le_bytes());
         bytes[8..12].copy_from_slice(&[self.codebooks, self.flags, 0, 0]);
         bytes[12..16].copy_from_slice(&self.codebook_bytes.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.bits.to_le_bytes());
+        bytes[Self::BITS_AT..20].copy_from_slice(&self.bits.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.index_bytes.to_le_bytes());
         bytes
     }
@@ -144,7 +147,19 @@ pub struct CodeStream<'a> {
     /// The first bit of each live strip, and the end of the last one.
     starts: Vec<u32>,
     words: BitWords<'a>,
+    /// Where the codewords start in the section.
+    words_at: usize,
     place: &'a str,
+}
+
+/// Bytes of a section of codes from which it is known where its codewords start.
+pub const CODES_HEADER_LEN: usize = Header::BYTES;
+
+/// Returns where the codewords start in a section of codes of `len` bytes, which starts with `head`; `None` if `head`
+/// is too short or states more codewords than the section has.
+pub fn codewords_at(head: &[u8], len: usize) -> Option<usize> {
+    let bits = u32::from_le_bytes(*head.get(Header::BITS_AT..)?.first_chunk()?);
+    len.checked_sub(BitWords::byte_len(bits) as usize)
 }
 
 impl<'a> CodeStream<'a> {
@@ -187,8 +202,21 @@ impl<'a> CodeStream<'a> {
         }
         let starts = index::read(fields.take(index_bytes as usize)?, live_strips as usize, bits).map_err(bad)?;
         fields.align(16)?;
+        let words_at = fields.position();
         let words = BitWords::new(fields.rest(), bits).ok_or_else(|| bad("wrong length of the codewords"))?;
-        Ok(Self { header, decoders, lengths, ranks, starts, words, place })
+        Ok(Self { header, decoders, lengths, ranks, starts, words, words_at, place })
+    }
+
+    /// Returns the bytes of the section that have the codewords of these strips.
+    ///
+    /// # Panics
+    /// There are no such strips.
+    pub fn bytes_of(&self, strips: Range<usize>) -> Range<usize> {
+        let mut live = self.ranks[strips].iter().flatten();
+        let Some(&first) = live.next() else { return self.words_at..self.words_at };
+        let last = live.next_back().copied().unwrap_or(first);
+        let (start, end) = (self.starts[first as usize], self.starts[last as usize + 1]);
+        self.words_at + start as usize / 32 * 4..self.words_at + (end as usize).div_ceil(32) * 4
     }
 
     /// Decodes strips, from number `strip` on, with codebook number `codebook` to one lane of `codes`, which holds

@@ -253,7 +253,7 @@ struct IndexBlock {
     }
 };
 
-// Writes section 3 to a head, but for its codewords. Returns its words, a multiple of four.
+// Writes the section of codes to a head, but for its codewords. Returns its words, a multiple of four.
 __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice, const uint8_t *codebooks,
                                        const uint16_t *lengths, const Counts &all, uint32_t *to) {
     const uint32_t live = all.live_strips(), blocks = ceil_div(live, WARP);
@@ -308,6 +308,12 @@ __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice
     return end;
 }
 
+// Returns the bytes of the checksums of pieces, which start at a byte of the record, with codes of so many bytes.
+__device__ inline uint32_t checksum_bytes(uint32_t at, uint32_t codes) {
+    const uint32_t pieces = ceil_div(at, PIECE_BYTES) + ceil_div(aligned(codes, ALIGNMENT), PIECE_BYTES);
+    return codes > format::LONGEST_WITHOUT_PIECES ? CHECKSUM_BYTES * pieces : 0;
+}
+
 // Writes the head of a chunk's record, and returns the plan of the record, but for its place. Called by the whole
 // block.
 __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometry, const ChunkBatch &batch,
@@ -351,6 +357,7 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
         plan.verbatim == 0 ? 0 : aligned(4 + 4 * plan.verbatim, 8) + heads.element_bytes * plan.verbatim;
     // Two words of 0 follow the codewords.
     plan.lengths[CODES] = 4 * (code_words + ceil_div(plan.bits, 32) + 2);
+    plan.lengths[CHECKSUMS] = checksum_bytes(section_start(plan.lengths, CHECKSUMS), plan.lengths[CODES]);
     const uint32_t bytes = section_start(plan.lengths, USED_SECTIONS);
     if (bytes < raw_bytes) {
         plan.kind = KIND_QUANTIZED;

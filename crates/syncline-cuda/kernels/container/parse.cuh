@@ -11,7 +11,8 @@ using format::RECORD_MARKER;
 using format::SECTIONS;
 // The hash is at the end of the record's header.
 constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
-constexpr uint32_t TILES = 0, BASES = 1, VERBATIM = 2, CODES = 3;
+// Checksums of pieces are not compared: that of the record covers all of it.
+constexpr uint32_t TILES = 0, BASES = 1, VERBATIM = 2, CODES = 4;
 constexpr uint32_t TILE_HEADER_BYTES = 12;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 // Maximum tiles and strips of a chunk: 2^22 elements in tiles of 512 before clipping, each of which has a strip for 128

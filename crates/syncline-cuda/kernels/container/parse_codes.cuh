@@ -162,6 +162,7 @@ __device__ inline uint32_t read_index(const Records &records, const Record &reco
         ParsedChunk &parsed = to.chunks[chunk.number];
         parsed.words = section.offset + header.words_at;
         parsed.word_count = uint32_t((section.length - header.words_at) / 4);
+        parsed.strips = header.strips;
     }
     return 0;
 }

@@ -14,9 +14,14 @@ using format::SECTIONS;
 
 // The kind of a record that does not fit into the output.
 constexpr uint32_t KIND_NO_ROOM = 255;
-enum Section { TILES, BASES, VERBATIM, CODES };
+enum Section { TILES, BASES, VERBATIM, CHECKSUMS, CODES };
 // Sections of a quantized chunk. All others are empty.
 constexpr uint32_t USED_SECTIONS = CODES + 1;
+using format::PIECE_BYTES;
+// Bytes of the checksum of a piece.
+constexpr uint32_t CHECKSUM_BYTES = 4;
+// The checksum of a record is at the end of its header.
+constexpr uint32_t CHECKSUM_OF_RECORD_BYTES = 8, CHECKSUM_OF_RECORD_AT = RECORD_HEADER_BYTES - CHECKSUM_OF_RECORD_BYTES;
 constexpr uint32_t STATUS_NO_ROOM = 2;
 // Flags of the section of tiles.
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;

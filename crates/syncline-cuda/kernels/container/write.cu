@@ -1,4 +1,4 @@
-// Writes the records that `container_layout` has placed, but for their hashes.
+// Writes the records that `container_layout` has placed, but for their hashes and those of their pieces.
 //
 // THREADS  threads of a block
 #include "device/sync.cuh"
@@ -170,6 +170,7 @@ __device__ inline void write_record(const Geometry &geometry, const ChunkBatch &
             codewords[ceil_div(plan.bits, 32) + threadIdx.x] = 0;
         }
         write_padding(out, section_start(plan.lengths, VERBATIM) + plan.lengths[VERBATIM]);
+        write_padding(out, section_start(plan.lengths, CHECKSUMS) + plan.lengths[CHECKSUMS]);
         write_padding(out, section_start(plan.lengths, CODES) + plan.lengths[CODES]);
     }
 }

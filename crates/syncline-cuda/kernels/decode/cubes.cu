@@ -84,36 +84,50 @@ __device__ inline void interpolate(const Target &first, const Target &second, ui
 struct Writer : Place {
     __device__ inline explicit Writer(const Place &place) : Place(place) {}
 
+    // Returns where an element of a tile is stored in shared memory.
+    __device__ static inline uint32_t place(uint32_t z, uint32_t y, uint32_t x) {
+        return stored(z) * PLANE + stored(y) * ROW + x;
+    }
+
     // Writes a tile that is stored in shared memory: each lane has half rows.
-    __device__ inline void write_stored(const Element *stored_tile, Element *out) const {
+    __device__ inline void write_stored(const Element *tile, Element *out) const {
+        if (!vectors) {
+            write_apart<SIDE>([&](uint32_t z, uint32_t y, uint32_t x) { return tile[place(z, y, x)]; }, out);
+            return;
+        }
         const uint32_t y = lane_id() / 2 % SIDE, x = lane_id() % 2 * 4;
 #pragma unroll
         for (uint32_t k = 0; k < SIDE / 2; ++k) {
             const uint32_t z = 2 * k + lane_id() / 16;
-            const Element *from = stored_tile + stored(z) * PLANE + stored(y) * ROW + x;
+            const Element *from = tile + place(z, y, x);
             Element elements[4];
 #pragma unroll
             for (uint32_t i = 0; i < 4; ++i) {
                 elements[i] = from[i];
             }
             limit(elements);
-            write(out + z * geometry.strides[1] + y * geometry.strides[2] + x, elements, vectors);
+            write(out + z * geometry.strides[1] + y * geometry.strides[2] + x, elements);
         }
     }
 
     // Writes a tile of one value.
     __device__ inline void write_constant(Element value, Element *out) const {
+        if (!vectors) {
+            write_apart<SIDE>([&](uint32_t, uint32_t, uint32_t) { return value; }, out);
+            return;
+        }
         const Element own = limited(value, values), elements[4] = {own, own, own, own};
         const uint32_t y = lane_id() / 2 % SIDE, x = lane_id() % 2 * 4;
 #pragma unroll
         for (uint32_t k = 0; k < SIDE / 2; ++k) {
             const uint32_t z = 2 * k + lane_id() / 16;
-            write(out + z * geometry.strides[1] + y * geometry.strides[2] + x, elements, vectors);
+            write(out + z * geometry.strides[1] + y * geometry.strides[2] + x, elements);
         }
     }
 
-    // Reconstructs and writes a tile of residuals.
-    __device__ inline void write_sums(const Target &target, uint32_t predictor, bool is_negative) const {
+    // Reconstructs and writes a tile of residuals. `memory` has room for a tile.
+    __device__ inline void write_sums(const Target &target, uint32_t predictor, bool is_negative,
+                                      Element *memory) const {
         const uint32_t y = lane_id() / 4, x = lane_id() % 4 * 2;
         CubeIntegers q;
 #pragma unroll
@@ -134,8 +148,17 @@ struct Writer : Place {
                 const Element value = value_of(int32_t(uint32_t(q[z][i]) + uint32_t(target.base)), values);
                 elements[i] = LOGARITHM && is_negative ? -value : value;
             }
-            limit(elements);
-            write(out + z * geometry.strides[1], elements, vectors);
+            if (vectors) {
+                limit(elements);
+                write(out + z * geometry.strides[1], elements);
+            } else {
+                memory[place(z, y, x)] = elements[0];
+                memory[place(z, y, x + 1)] = elements[1];
+            }
+        }
+        if (!vectors) {
+            __syncwarp();
+            write_stored(memory, target.out);
         }
     }
 };
@@ -164,7 +187,8 @@ struct Cubes {
         for (lanes = unit.lanes(false); lanes != 0; lanes &= lanes - 1) {
             const uint32_t lane = __ffs(lanes) - 1, meta = __shfl_sync(ALL_LANES, unit.place.meta, lane);
             const Target target = unit.target(lane);
-            write_lorenzo(to, chunk, target, meta);
+            write_lorenzo(to, chunk, target, meta, memory.values);
+            __syncwarp();
         }
     }
 };

@@ -47,32 +47,47 @@ __device__ inline void sum_y(HalfRow &q, bool only_x0, bool skips_first) {
 struct Writer : Place {
     __device__ inline explicit Writer(const Place &place) : Place(place) {}
 
+    // Returns where an element of a tile is stored in shared memory.
+    __device__ static inline uint32_t place(uint32_t z, uint32_t y, uint32_t x) {
+        return (z * SIDE + y) * (SIDE + 1) + x;
+    }
+
     // Writes a tile that is stored in shared memory: each lane has quarters of rows.
     __device__ inline void write_stored(const Element *tile, Element *out) const {
+        if (!vectors) {
+            write_apart<SIDE>([&](uint32_t z, uint32_t y, uint32_t x) { return tile[place(z, y, x)]; }, out);
+            return;
+        }
         const uint32_t y = lane_id() / 4, x = lane_id() % 4 * 4;
 #pragma unroll 4
         for (uint32_t k = 0; k < SIDE * 2; ++k) {
             const uint32_t z = k / 2, row = k % 2 * 8 + y;
-            const Element *from = tile + (z * SIDE + row) * (SIDE + 1) + x;
+            const Element *from = tile + place(z, row, x);
             Element elements[4] = {from[0], from[1], from[2], from[3]};
             limit(elements);
-            write(out + z * geometry.strides[1] + row * geometry.strides[2] + x, elements, vectors);
+            write(out + z * geometry.strides[1] + row * geometry.strides[2] + x, elements);
         }
     }
 
     // Writes a tile of one value.
     __device__ inline void write_constant(Element value, Element *out) const {
+        if (!vectors) {
+            write_apart<SIDE>([&](uint32_t, uint32_t, uint32_t) { return value; }, out);
+            return;
+        }
         Element elements[4] = {value, value, value, value};
         limit(elements);
         const uint32_t y = lane_id() / 4, x = lane_id() % 4 * 4;
 #pragma unroll 4
         for (uint32_t k = 0; k < SIDE * 2; ++k) {
-            write(out + k / 2 * geometry.strides[1] + (k % 2 * 8 + y) * geometry.strides[2] + x, elements, vectors);
+            write(out + k / 2 * geometry.strides[1] + (k % 2 * 8 + y) * geometry.strides[2] + x, elements);
         }
     }
 
-    // Reconstructs and writes a tile of residuals (predict/integrate.cuh says in which order they are summed).
-    __device__ inline void write_sums(const Target &target, uint32_t predictor, bool is_negative) const {
+    // Reconstructs and writes a tile of residuals (predict/integrate.cuh says in which order they are summed). `memory`
+    // has room for a tile.
+    __device__ inline void write_sums(const Target &target, uint32_t predictor, bool is_negative,
+                                      Element *memory) const {
         const bool is_second = predictor == format::SECOND_ORDER, is_some = predictor != 0;
         const bool x = is_second || (predictor & 1) != 0, y = is_second || (predictor & 2) != 0,
                    z = is_second || (predictor & 4) != 0;
@@ -126,9 +141,20 @@ struct Writer : Place {
                     const Element value = value_of(int32_t(q[4 * half + i] + uint32_t(target.base)), values);
                     elements[i] = LOGARITHM && is_negative ? -value : value;
                 }
-                limit(elements);
-                write(out + 4 * half, elements, vectors);
+                if (vectors) {
+                    limit(elements);
+                    write(out + 4 * half, elements);
+                    continue;
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < 4; ++i) {
+                    memory[place(plane, row, column + 4 * half + i)] = elements[i];
+                }
             }
+        }
+        if (!vectors) {
+            __syncwarp();
+            write_stored(memory, target.out);
         }
     }
 };

@@ -61,7 +61,8 @@ template <typename Writer> struct EachTile {
             const uint32_t lane = __ffs(lanes) - 1, meta = __shfl_sync(ALL_LANES, unit.place.meta, lane);
             const Target target = unit.target(lane);
             if (meta_constant(meta) || meta_predictor(meta) != strips::INTERPOLATED) {
-                write_lorenzo(to, chunk, target, meta);
+                write_lorenzo(to, chunk, target, meta, memory.values);
+                __syncwarp();
             } else {
 #if !LOGARITHM
                 interpolate(target, table, chunk.is_cubic, to.values, memory.values);

@@ -9,28 +9,49 @@ constexpr uint32_t COLUMNS = WIDTH / WARP; // of a lane
 constexpr uint32_t ROWS_OF_STRIP = strips::STRIP_LEN / WIDTH;
 static_assert(COLUMNS == 1 || COLUMNS == 2, "lanes have one element of a row, or two");
 
-// Sums along rows, without the first element of the tile or row if `skips_first`. With `carry`, the sums go on from row
-// to row.
-__device__ inline void sum_row(uint32_t (&q)[COLUMNS], bool skips_first, uint32_t *carry) {
-    const bool skips = skips_first && lane_id() == 0;
-    const uint32_t first = skips ? 0 : q[0];
-    uint32_t own = first;
+// Integers from row to row in shared memory: lanes have banks of their own along rows and along columns.
+constexpr uint32_t ROW_ROOM = WIDTH + 1;
+static_assert(sizeof(WarpMemory::values) >= HEIGHT * ROW_ROOM * 4, "room for the integers of a tile");
+
+// Sums along the row that the warp has.
+__device__ inline void sum_row(uint32_t (&q)[COLUMNS]) {
 #pragma unroll
     for (uint32_t i = 1; i < COLUMNS; ++i) {
-        own += q[i];
+        q[i] += q[i - 1];
     }
-    uint32_t before = warp_inclusive_sum(own) - own;
-    if (carry != nullptr) {
-        before += *carry;
-        *carry = __shfl_sync(ALL_LANES, before + own, WARP - 1);
-    }
-    uint32_t sum = before + first;
-    q[0] = skips ? q[0] : sum;
+    const uint32_t before = warp_inclusive_sum(q[COLUMNS - 1]) - q[COLUMNS - 1];
 #pragma unroll
-    for (uint32_t i = 1; i < COLUMNS; ++i) {
-        sum += q[i];
-        q[i] = sum;
+    for (uint32_t i = 0; i < COLUMNS; ++i) {
+        q[i] += before;
     }
+}
+
+// Sums along all rows, of which each lane has one at a time; rows of one dimension go on in the next one. Leaves out
+// the first element of each row, or of the tile of one dimension, if `skips_first`. Called by the whole warp.
+__device__ inline void sum_rows(uint32_t *integers, bool skips_first) {
+    uint32_t carry = 0;
+    for (uint32_t window = 0; window < HEIGHT; window += WARP) {
+        uint32_t *row = integers + (window + lane_id()) * ROW_ROOM;
+        const bool skips = skips_first && (AXES == 2 || window + lane_id() == 0);
+        uint32_t q[WIDTH], sum = 0;
+#pragma unroll
+        for (uint32_t x = 0; x < WIDTH; ++x) {
+            sum += x == 0 && skips ? 0 : row[x];
+            q[x] = sum;
+        }
+        uint32_t before = 0;
+        if constexpr (AXES == 1) {
+            before = carry + warp_inclusive_sum(sum) - sum;
+            carry = __shfl_sync(ALL_LANES, before + sum, WARP - 1);
+        }
+#pragma unroll
+        for (uint32_t x = 0; x < WIDTH; ++x) {
+            if (x > 0 || !skips) {
+                row[x] = before + q[x];
+            }
+        }
+    }
+    __syncwarp();
 }
 
 // Writes tiles.
@@ -44,7 +65,14 @@ struct Writer : Place {
         if constexpr (COLUMNS == 1) {
             __stcs(to + lane_id(), elements[0]);
         } else {
-            write(to + COLUMNS * lane_id(), elements, vectors);
+            if (vectors) {
+                write(to + COLUMNS * lane_id(), elements);
+                return;
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < COLUMNS; ++i) {
+                __stcs(to + COLUMNS * lane_id() + i, elements[i]);
+            }
         }
     }
 
@@ -74,14 +102,39 @@ struct Writer : Place {
         }
     }
 
-    // Reconstructs and writes a tile of residuals (predict/integrate.cuh says in which order they are summed).
-    __device__ inline void write_sums(const Target &target, uint32_t predictor, bool is_negative) const {
+    // Reconstructs and writes a tile of residuals (predict/integrate.cuh says in which order they are summed; sums
+    // along different axes commute). `memory` has room for a tile.
+    __device__ inline void write_sums(const Target &target, uint32_t predictor, bool is_negative,
+                                      Element *memory) const {
         const bool is_second = predictor == format::SECOND_ORDER;
         // Differences along an axis that tiles do not extend along are none, and leave all others to the edges.
         const bool y = AXES == 2 && (is_second || (predictor & 2) != 0),
                    x = predictor != 0 && (!y || (predictor & 1) != 0 || is_second);
-        uint32_t before[COLUMNS] = {}, above[COLUMNS] = {}, first_column = 0, carry = 0, second_carry = 0;
-#pragma unroll 2
+        uint32_t *integers = reinterpret_cast<uint32_t *>(memory);
+        sum_columns(target, is_second, x, y, integers);
+        if (is_second) {
+            sum_rows(integers, true);
+        }
+        if (x) {
+            sum_rows(integers, false);
+        }
+#pragma unroll 4
+        for (uint32_t row = 0; row < HEIGHT; ++row) {
+            Element elements[COLUMNS];
+#pragma unroll
+            for (uint32_t i = 0; i < COLUMNS; ++i) {
+                const uint32_t integer = integers[row * ROW_ROOM + COLUMNS * lane_id() + i] + uint32_t(target.base);
+                const Element value = value_of(int32_t(integer), values);
+                elements[i] = LOGARITHM && is_negative ? -value : value;
+            }
+            write_row(target.out + row * stride(), elements);
+        }
+    }
+
+    // Copies the codes of a tile to `integers`, summed along columns by a predictor along the axes `x` and `y`.
+    __device__ inline void sum_columns(const Target &target, bool is_second, bool x, bool y, uint32_t *integers) const {
+        uint32_t before[COLUMNS] = {}, above[COLUMNS] = {}, first_column = 0;
+#pragma unroll 4
         for (uint32_t row = 0; row < HEIGHT; ++row) {
             const int16_t *codes =
                 target.codes + row / ROWS_OF_STRIP * STRIP_ROOM + row % ROWS_OF_STRIP * WIDTH + COLUMNS * lane_id();
@@ -94,17 +147,15 @@ struct Writer : Place {
                 q[COLUMNS - 1] = uint32_t(both >> 16);
             }
             if (AXES == 2 && x && !y) {
-                first_column += lane_id() == 0 ? q[0] : 0;
+                // The edge of a predictor along x alone is the first column.
+                first_column += q[0];
                 q[0] = lane_id() == 0 ? first_column : q[0];
             }
-            if (is_second) {
-                sum_row(q, AXES == 2 || row == 0, AXES == 1 ? &second_carry : nullptr);
-            }
-            // The edge of a predictor along y alone is the first row.
-            if (x || (y && row == 0)) {
-                sum_row(q, false, AXES == 1 ? &carry : nullptr);
-            }
             if (y) {
+                if (row == 0 && !x) {
+                    // The edge of a predictor along y alone is the first row.
+                    sum_row(q);
+                }
 #pragma unroll
                 for (uint32_t i = 0; i < COLUMNS; ++i) {
                     before[i] = is_second && row >= 2 ? before[i] + q[i] : q[i];
@@ -112,14 +163,12 @@ struct Writer : Place {
                     q[i] = above[i];
                 }
             }
-            Element elements[COLUMNS];
 #pragma unroll
             for (uint32_t i = 0; i < COLUMNS; ++i) {
-                const Element value = value_of(int32_t(q[i] + uint32_t(target.base)), values);
-                elements[i] = LOGARITHM && is_negative ? -value : value;
+                integers[row * ROW_ROOM + COLUMNS * lane_id() + i] = q[i];
             }
-            write_row(target.out + row * stride(), elements);
         }
+        __syncwarp();
     }
 };
 

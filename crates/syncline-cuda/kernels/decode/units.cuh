@@ -17,6 +17,7 @@
 #include "geometry.cuh"
 #include "device/sync.cuh"
 #include "container/parsed.cuh"
+#include "decode/shares.cuh"
 #include "decode/values.cuh"
 #include "strips/unit.cuh"
 
@@ -70,17 +71,22 @@ struct Place {
             elements[i] = limited(elements[i], values);
         }
     }
+
+    // Writes a cube, of which `value(z, y, x)` is an element, row by row: adjacent lanes have adjacent elements. For
+    // rows that do not start on multiples of 16 bytes.
+    template <uint32_t SIDE, typename Value> __device__ inline void write_apart(Value value, Element *out) const {
+#pragma unroll 4
+        for (uint32_t i = lane_id(); i < SIDE * SIDE * SIDE; i += WARP) {
+            const uint32_t x = i % SIDE, y = i / SIDE % SIDE, z = i / (SIDE * SIDE);
+            Element own[1] = {value(z, y, x)};
+            limit(own);
+            __stcs(out + z * geometry.strides[1] + y * geometry.strides[2] + x, own[0]);
+        }
+    }
 };
 
-// Writes adjacent elements, the first of which is on a multiple of 16 bytes if `vectors`.
-template <uint32_t COUNT> __device__ inline void write(Element *to, const Element (&elements)[COUNT], bool vectors) {
-    if (!vectors) {
-#pragma unroll
-        for (uint32_t i = 0; i < COUNT; ++i) {
-            __stcs(to + i, elements[i]);
-        }
-        return;
-    }
+// Writes adjacent elements, which begin on a multiple of their bytes, or of 16.
+template <uint32_t COUNT> __device__ inline void write(Element *to, const Element (&elements)[COUNT]) {
 #if ELEMENT_BYTES == 8
 #pragma unroll
     for (uint32_t i = 0; i < COUNT; i += 2) {
@@ -109,15 +115,17 @@ struct OwnChunk {
     __device__ inline uint32_t predictor(uint32_t meta) const { return predictors >> 8 * meta_predictor(meta) & 0xFF; }
 };
 
-// Reconstructs and writes a tile that is not interpolated. `Writer` writes a tile of one value, and one of residuals.
+// Reconstructs and writes a tile that is not interpolated. `Writer` writes a tile of one value, and one of residuals,
+// for which it has the shared memory `values`. Called by the whole warp.
 template <typename Writer>
-__device__ inline void write_lorenzo(const Writer &to, const OwnChunk &chunk, const Target &target, uint32_t meta) {
+__device__ inline void write_lorenzo(const Writer &to, const OwnChunk &chunk, const Target &target, uint32_t meta,
+                                     Element *values) {
     const bool is_negative = meta_sign(meta) == 1;
     if (meta_constant(meta)) {
         const Element value = value_of(target.base, to.values);
         to.write_constant(LOGARITHM && is_negative ? -value : value, target.out);
     } else {
-        to.write_sums(target, chunk.predictor(meta), is_negative);
+        to.write_sums(target, chunk.predictor(meta), is_negative, values);
     }
 }
 
@@ -234,24 +242,14 @@ __device__ inline void decode_share(const Launch &launch, BlockMemory &memory, R
     // Earlier kernels may still run, and later ones may be launched.
     launch_dependents_and_wait();
     const uint32_t units = ceil_div(parsed.tiles, UNIT);
-    uint64_t begin, end;
-    if (request.parts != 0) {
-        // Blocks have equal parts of a chunk.
-        const uint32_t part = blockIdx.x % request.parts;
-        const uint64_t first_unit = uint64_t(blockIdx.x / request.parts) * units;
-        begin = first_unit + uint64_t(units) * part / request.parts;
-        end = first_unit + uint64_t(units) * (part + 1) / request.parts;
-    } else {
-        // Blocks have about the same number of consecutive units of all chunks.
-        const uint64_t all = uint64_t(parsed.chunk_count) * units;
-        begin = all * blockIdx.x / gridDim.x;
-        end = all * (blockIdx.x + 1) / gridDim.x;
-    }
+    const ShareCosts costs(parsed, request.tiles, UNIT);
+    const ShareStart begin = costs.start(blockIdx.x, gridDim.x), end = costs.start(blockIdx.x + 1, gridDim.x);
     const Place to{geometry, values, request.vectors != 0};
-    for (uint32_t number = uint32_t(begin / units); uint64_t(number) * units < end; ++number) {
-        const uint64_t before = uint64_t(number) * units;
-        const uint32_t first = begin > before ? uint32_t(begin - before) : 0;
-        const uint32_t last = end - before < units ? uint32_t(end - before) : units;
+    for (uint32_t number = begin.chunk; number < min_of(end.chunk + 1, parsed.chunk_count); ++number) {
+        const uint32_t first = number == begin.chunk ? begin.unit : 0, last = number == end.chunk ? end.unit : units;
+        if (first >= last) {
+            continue;
+        }
         const ParsedChunk &record = parsed.chunks[number];
         const uint32_t first_place = number * parsed.tiles;
         const uint32_t predictors =

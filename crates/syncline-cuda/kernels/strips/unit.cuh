@@ -30,11 +30,10 @@ __device__ inline uint32_t short_entry(uint32_t entry) {
 template <uint32_t UNROLLED, typename Word>
 __device__ inline bool decode_strip(Word word, const uint32_t *table, uint32_t position, uint32_t bits,
                                     int16_t *codes) {
-    uint32_t next = position / 32, shift = position % 32, seen = 0;
+    uint32_t next = position / 32, shift = position % 32, seen = 0, place = 0;
     uint32_t high = word(next), low = word(next + 1), following = word(next + 2);
     next += 3;
     int32_t left = int32_t(bits);
-    int16_t *const end = codes + strips::STRIP_LEN;
     while (__any_sync(ALL_LANES, left > 0)) {
 #pragma unroll
         for (uint32_t i = 0; i < UNROLLED; ++i) {
@@ -42,7 +41,7 @@ __device__ inline bool decode_strip(Word word, const uint32_t *table, uint32_t p
             const uint32_t found = table[top >> (32 - strips::MAX_LENGTH)], entry = left > 0 ? found : 0;
             const uint32_t both = entry_bits(entry), length = entry_length(entry);
             seen |= entry;
-            codes += entry_zeros(entry);
+            place += entry_zeros(entry);
             left -= int32_t(both);
             shift += both;
             if (shift >= 32) {
@@ -54,13 +53,12 @@ __device__ inline bool decode_strip(Word word, const uint32_t *table, uint32_t p
             }
             const uint32_t extra = __funnelshift_lc(top << length, 0, both - length);
             const int32_t base = int32_t(entry) >> 16, value = base + int32_t(extra >> 1);
-            if (base != 0) {
-                if (codes < end) {
-                    *codes = int16_t(extra & 1 ? -value : value);
-                }
-                ++codes;
+            const bool has_value = base != 0;
+            if (has_value && place < strips::STRIP_LEN) {
+                codes[place] = int16_t(extra & 1 ? -value : value);
             }
+            place += has_value ? 1 : 0;
         }
     }
-    return left == 0 && codes <= end && (seen & ENTRY_LEFT_OUT) == 0;
+    return left == 0 && place <= strips::STRIP_LEN && (seen & ENTRY_LEFT_OUT) == 0;
 }

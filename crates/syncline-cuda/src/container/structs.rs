@@ -28,7 +28,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
 ];
 
 /// Sections of a quantized chunk: `USED_SECTIONS` in container/record.cuh.
-pub(super) const USED_SECTIONS: usize = 4;
+pub(super) const USED_SECTIONS: usize = 5;
 
 device_struct! {
     /// The bits of a tile that has any.
@@ -69,6 +69,7 @@ device_struct! {
         pub(super) verbatim: u32,
         /// Words of the head.
         pub(super) head_words: u32,
+        pub(super) unused: u32,
     }
 }
 
@@ -98,7 +99,7 @@ device_struct! {
     /// Memory for the parts of records that are known before their places.
     #[derive(Clone, Copy)]
     pub(super) struct RecordHeads {
-        /// The head of each chunk: sections 0 and 1, and section 3 without codewords; each on its alignment.
+        /// The head of each chunk: sections 0 and 1, and the codes without codewords; each on its alignment.
         pub(super) words: CUdeviceptr as "uint32_t *",
         /// The tiles of each chunk that have bits, in order, then their end: an entry more for each chunk than tiles.
         pub(super) spans: CUdeviceptr as "BitSpan *",
@@ -210,8 +211,8 @@ device_struct! {
         pub scheme: u8,
         /// The Lorenzo predictors of the chunk.
         pub predictors: [u8; 3],
-        /// Padding.
-        pub unused: u32,
+        /// Number of strips.
+        pub strips: u32,
     }
 }
 

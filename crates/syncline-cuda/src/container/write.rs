@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaViewMut};
 
 use super::layout::LaidOut;
+use super::pieces::PieceWriter;
 use super::structs::{EncodedTiles, RecordHeads, RecordPlan};
 use crate::device::{Device, Grid};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
@@ -31,17 +32,18 @@ const BLOCKS_EACH: u32 = 8;
 /// Most blocks that write a record.
 const MOST_BLOCKS: u32 = 64;
 
-/// Writes records, but for their hashes.
+/// Writes records, but for their own checksums.
 #[derive(Debug)]
 pub(super) struct RecordWriter {
     kernels: WriteKernels,
+    of_pieces: PieceWriter,
     multiprocessors: u32,
 }
 
 impl RecordWriter {
     pub fn new(device: &Device) -> Result<Self> {
-        let kernels = WriteKernels::load(device)?;
-        Ok(Self { kernels, multiprocessors: device.info().multiprocessors })
+        let (kernels, of_pieces) = (WriteKernels::load(device)?, PieceWriter::new(device)?);
+        Ok(Self { kernels, of_pieces, multiprocessors: device.info().multiprocessors })
     }
 
     /// Writes the records of a batch to their places. The slab holds the elements of its chunks, as the caller has
@@ -65,6 +67,7 @@ impl RecordWriter {
         unsafe {
             launch!(self.kernels.container_write on stream, grid; *geometry, batch, encoded, heads, &plans,
                 &slab.bytes, slab.first_element, blocks, output)
-        }
+        }?;
+        self.of_pieces.write(stream, &plans, (batch.chunks(), blocks), output)
     }
 }

@@ -67,7 +67,7 @@ device_struct! {
         pub(super) only_listed: u32,
         /// Whether every row of a tile starts on a multiple of 16 bytes.
         pub(super) vectors: u32,
-        /// Blocks of a chunk; 0 if blocks share the tiles of all chunks equally.
-        pub(super) parts: u32,
+        /// Padding.
+        pub(super) unused: u32,
     }
 }

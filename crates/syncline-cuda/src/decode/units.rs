@@ -205,26 +205,20 @@ impl UnitDecoder {
         Ok(Some(Self { kernels, format, schemes: stream.clone_htod(&tables).allocating(bytes)? }))
     }
 
-    /// Decodes the ordinary tiles of a batch with about a block for each multiprocessor, and lists the others.
+    /// Decodes the ordinary tiles of a batch with a block for each multiprocessor, and lists the others.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
     pub fn launch(
         &self,
         stream: &Arc<CudaStream>,
-        (multiprocessors, chunks): (u32, u32),
+        multiprocessors: u32,
         input: &CudaView<'_, u8>,
-        (geometry, parsed, values, mut request): (DeviceGeometry, ParsedArgument, Values, Request),
+        (geometry, parsed, values, request): (DeviceGeometry, ParsedArgument, Values, Request),
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         let Self { kernels, format, schemes } = self;
-        // A block that has tiles of two chunks waits in between. So each has some of one, if that leaves few
-        // multiprocessors idle.
-        let parts = multiprocessors / chunks.max(1);
-        let is_even = chunks * parts * 16 >= multiprocessors * 15;
-        request.parts = if is_even { parts } else { 0 };
-        let blocks = if is_even { chunks * parts } else { multiprocessors };
-        let grid = Grid::new(blocks, 32 * format.warps).shared_memory(format.memory_bytes()).early(true);
+        let grid = Grid::new(multiprocessors, 32 * format.warps).shared_memory(format.memory_bytes()).early(true);
         // SAFETY: as for `TileDecoder::decode`. Tiles that are listed are those of the batch, each at most once, for
         // which `parsed` has room. There is a table for each scheme that parsing accepts.
         unsafe {

@@ -130,7 +130,7 @@ impl Found {
         let bases = read_bases::<u32>(sections[1], tiles.len(), "test").unwrap();
         let elements: u64 = tiles.iter().map(|tile| tile.len() as u64).sum();
         let verbatim = SparseList::parse(sections[2], header.element_type.size(), elements, "test").unwrap();
-        let codes = Codes::parse(sections[3]);
+        let codes = Codes::parse(sections[4]);
         let choice = self.choices[index];
         assert_eq!((choice.scheme, choice.predictors), (section.scheme, section.predictors), "{what}");
         assert_eq!(choice.classes > 1, section.classes, "{what}: classes");

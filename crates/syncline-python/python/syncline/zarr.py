@@ -28,8 +28,9 @@ from ._types import core_name, numpy_dtype
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
 
-#: Bytes that are fetched from the end of a chunk to read a part of it. A chunk that is shorter is fetched whole.
-_TAIL_BYTES = 16 << 10
+#: Bytes that are fetched from the start of a chunk to read a part of it, and from its end if its stream has chunks of its
+#: own. A chunk that is shorter is fetched whole.
+_END_BYTES = 16 << 10
 
 #: Settings that a configuration has only if they are not the default.
 _OPTIONAL = ("effort", "fill", "advanced")
@@ -188,31 +189,35 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return self._typed(elements[inner], chunk_spec)
 
     def _requests(self, chunk_spec: Any, selection: Any) -> Generator[Any, Any, Any]:
-        """Decodes a selection of a chunk. Yields each byte range that it needs (``None`` for all bytes), and expects
-        the bytes. Stores that count requests see three: the end of the stream, its header, and the region.
+        """Decodes a selection of a chunk. Yields lists of the byte ranges that it needs (``None`` for all bytes), which can
+        be requested together, and expects their bytes. Stores that count requests one after another see two: the start
+        of the stream, and the selection. There are two more for a stream of several chunks: its end, and the start of
+        the chunks that the selection is in.
         """
         box = _box_of(selection, chunk_spec.shape)
         if _zarr_device.is_on_gpu(chunk_spec.prototype):
             box = None  # The GPU decodes a chunk faster than the host decodes, and uploads, a part of it.
         if box is None or _covers(box[0], chunk_spec.shape):
-            stream = yield None
+            [stream] = yield [None]
             return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
-        tail = yield SuffixByteRequest(_TAIL_BYTES)
-        if tail is None:
+        [head] = yield [RangeByteRequest(0, _END_BYTES)]
+        if head is None:
             return None
-        if len(tail) < _TAIL_BYTES:
-            # All of the stream, except from a memory store of Zarr whose value is shorter than what was asked for, and
-            # longer than half of it: the store gives a part of it.
-            stream = tail if _is_stream(tail) else (yield None)
-            return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
-        head = yield from _present(RangeByteRequest(0, _core.PartialStream.HEAD_BYTES))
-        partial = _core.PartialStream(head.as_numpy_array(), tail.as_numpy_array())
+        if len(head) < _END_BYTES:
+            return self._decode_selection(head, selection, chunk_spec)
+        partial = _core.PartialStream.from_head(head.as_numpy_array())
+        if partial is None:
+            [tail] = yield from _present([SuffixByteRequest(_END_BYTES)])
+            partial = _core.PartialStream(head.as_numpy_array(), tail.as_numpy_array())
         self._check(partial.header(), chunk_spec)
-        wanted = [missing] if (missing := partial.missing()) else []
-        for start, end in wanted:
-            partial.add(start, (yield from _present(RangeByteRequest(start, end))).as_numpy_array())
-        for start, end in partial.byte_ranges(_ranges(box[0])):
-            partial.add(start, (yield from _present(RangeByteRequest(start, end))).as_numpy_array())
+        wanted = [missing] if (missing := partial.missing()) else partial.missing_ranges(_ranges(box[0]))
+        while wanted:
+            pieces = yield from _present([RangeByteRequest(start, end) for start, end in wanted])
+            for (start, end), piece in zip(wanted, pieces, strict=True):
+                if len(piece) != end - start:
+                    raise CorruptError("the chunk became shorter while it was read")
+                partial.add(start, piece.as_numpy_array())
+            wanted = partial.missing_ranges(_ranges(box[0]))
         return self._decode_box(partial, box, chunk_spec)
 
     async def _decode_partial_single(self, byte_getter: Any, selection: Any, chunk_spec: Any) -> Any:
@@ -221,8 +226,9 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             answer = None
             try:
                 while True:
-                    request = await asyncio.to_thread(_next, requests, answer)
-                    answer = await byte_getter.get(prototype=chunk_spec.prototype, byte_range=request)
+                    wanted = await asyncio.to_thread(_next, requests, answer)
+                    gets = [byte_getter.get(prototype=chunk_spec.prototype, byte_range=each) for each in wanted]
+                    answer = await asyncio.gather(*gets)
             except _Done as done:
                 return done.result
             except _MAYBE_REWRITTEN:
@@ -238,8 +244,9 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             answer = None
             try:
                 while True:
-                    request = _next(requests, answer)
-                    answer = byte_getter.get_sync(prototype=chunk_spec.prototype, byte_range=request)
+                    wanted = _next(requests, answer)
+                    get = byte_getter.get_sync
+                    answer = [get(prototype=chunk_spec.prototype, byte_range=each) for each in wanted]
             except _Done as done:
                 return done.result
             except _MAYBE_REWRITTEN:
@@ -258,12 +265,12 @@ def _is_in_memory(byte_getter: Any) -> bool:
     return type(byte_getter).__name__ == "_ShardingByteGetter"
 
 
-def _present(request: Any) -> Generator[Any, Any, Any]:
+def _present(requests: list[Any]) -> Generator[Any, Any, Any]:
     """Requests bytes of a chunk of which others were there before."""
-    answer = yield request
-    if answer is None:
+    answers = yield requests
+    if any(answer is None for answer in answers):
         raise CorruptError("the chunk was removed while it was read")
-    return answer
+    return answers
 
 
 def _declared_fill(fill_value: Any) -> Any:
@@ -271,15 +278,6 @@ def _declared_fill(fill_value: Any) -> Any:
     data.
     """
     return "auto" if fill_value is None or fill_value == 0 else float(fill_value)
-
-
-def _is_stream(stream: Any) -> bool:
-    """Returns whether bytes start with the header of a stream."""
-    try:
-        _core.header(stream.as_numpy_array())
-    except SynclineError:
-        return False
-    return True
 
 
 class _Done(Exception):

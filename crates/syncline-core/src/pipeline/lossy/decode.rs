@@ -2,6 +2,8 @@
 
 mod batch;
 
+use std::ops::Range;
+
 use self::batch::{Batch, BatchMemory, Interpolator, PlacedTile};
 use super::quantize_tile::Quantizer;
 use super::{bitmap_strips, strips_of_tile};
@@ -82,6 +84,29 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     Ok(())
 }
 
+/// Returns the bytes of the section of codes, in ascending order, that have the codewords of the tiles that are needed,
+/// from the payload of a quantized chunk, whose codewords are not read.
+///
+/// # Errors
+/// Damage.
+pub(in super::super) fn bytes_of_tiles<T: Real>(
+    context: &Context,
+    payload: &[u8],
+    needs: &dyn Fn(&Tile) -> bool,
+) -> Result<Vec<Range<usize>>> {
+    let chunk = Chunk::<T>::parse(context, payload)?;
+    let (mut strip, mut ranges) = (0, Vec::new());
+    for (tile, meta) in chunk.tiles() {
+        let strips = strip..strip + strips_of_tile(&tile, meta);
+        strip = strips.end;
+        if needs(&tile) {
+            ranges.push(chunk.codes.bytes_of(strips));
+        }
+    }
+    ranges.retain(|range| !range.is_empty());
+    Ok(ranges)
+}
+
 /// The sections of a chunk, read and checked.
 struct Chunk<'a, T> {
     context: &'a Context<'a>,
@@ -97,7 +122,7 @@ struct Chunk<'a, T> {
 impl<'a, T: Real> Chunk<'a, T> {
     fn parse(context: &'a Context<'a>, payload: &'a [u8]) -> Result<Self> {
         let (header, place) = (context.header, context.place.as_str());
-        let [tiles, bases, verbatim, codes, rest @ ..] = Sections::parse(payload, place)?.0;
+        let [tiles, bases, verbatim, _checksums, codes, rest @ ..] = Sections::parse(payload, place)?.0;
         if rest.iter().any(|section| !section.is_empty()) {
             return Err(context.corrupt("it has more sections than a quantized chunk"));
         }
