@@ -78,7 +78,7 @@ pub(super) fn choose<T: Real>(
     let candidates = if coder.interpolation.is_some() { candidates } else { &[] };
     let all: Vec<u8> = predictors(coder.axes).collect();
     let mut sampled: Vec<SampledTile> = Vec::new();
-    coder.for_batches(geometry, source, (tiles, bytes), is_choosing, |coder, batch| {
+    coder.for_batches(geometry, source, (tiles, bytes), (is_choosing, !candidates.is_empty()), |coder, batch| {
         coder.quantize(batch);
         let start = sampled.len();
         for (lane, tile) in batch.iter().enumerate() {
