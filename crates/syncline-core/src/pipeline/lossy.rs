@@ -78,10 +78,10 @@ fn count_sample<T: Real>(
     (tiles, bytes): (&[Tile], &mut Vec<u8>),
     choice: &Choice,
     kept: &mut KeptTiles,
-) -> Result<SampleCounts> {
+) -> Result<Box<SampleCounts>> {
     let first = tiles.first().map_or(0, |tile| tile.number);
     let wanted = |tile: &Tile| is_counted((tile.number - first) as usize, tiles.len());
-    let mut counts = SampleCounts::default();
+    let mut counts = Box::<SampleCounts>::default();
     coder.for_coded(geometry, source, (tiles, bytes), (wanted, choice), |coder, lane, tile, prediction| {
         let class = choice.class(prediction.cost);
         let facts = coder.facts(lane, tile, prediction, choice.scheme);
