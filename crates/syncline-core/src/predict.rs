@@ -4,6 +4,7 @@
 mod avx2;
 pub mod costs;
 pub mod interpolate;
+pub mod levels;
 pub mod lorenzo;
 pub mod orders;
 pub mod planes;

@@ -1,10 +1,13 @@
 //! The choice of the processor for a piece of work, and the reason for it.
 
+mod measured;
+
 use std::fmt;
 
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
@@ -12,7 +15,10 @@ use crate::devices::{Backend, CudaDevices};
 use crate::gpu_backend::Gpus;
 use crate::options::CompressOptions;
 
-/// Speeds from file to file, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
+use measured::Measurements;
+pub(crate) use measured::Stopwatch;
+
+/// Speeds from file to file, which are expected until this process has measured its own, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
 /// memory-backed files (`bench/notes/host.md`).
 struct Rates {
     /// Of each thread of a CPU.
@@ -36,17 +42,6 @@ const MORE_EFFORT: f64 = 0.3;
 pub(crate) enum Work {
     Compress(Effort),
     Decompress,
-}
-
-/// Returns the estimated seconds for `bytes` bytes of elements on this number of threads, and on a GPU.
-fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
-    let rates = match work {
-        Work::Compress(Effort::Fast) => COMPRESS,
-        Work::Compress(_) => Rates { thread: COMPRESS.thread * MORE_EFFORT, ..COMPRESS },
-        Work::Decompress => DECOMPRESS,
-    };
-    let bytes = bytes as f64;
-    (bytes / (rates.thread * threads as f64).min(rates.cpu), GPU_START + bytes / rates.gpu)
 }
 
 /// The processor that did a piece of work, and the reason for it.
@@ -101,7 +96,7 @@ impl Choice {
         threads: usize,
         obstacle: Option<String>,
     ) -> Result<Self> {
-        let (cpu, gpu) = estimates(work, bytes, threads);
+        let (cpu, gpu) = Measurements::so_far().estimates(work, bytes, threads);
         match (backend, obstacle) {
             (Backend::Cpu, _) => Ok(Self::cpu("as requested")),
             (Backend::Cuda(devices), Some(obstacle)) => {
@@ -112,13 +107,12 @@ impl Choice {
                 Ok(Self { gpus: Some(Gpus::open(devices)?), reason: "as requested".into() })
             }
             (Backend::Auto, Some(obstacle)) => Ok(Self::cpu(obstacle)),
-            (Backend::Auto, None) if cpu <= gpu => Ok(Self::cpu(format!(
-                "estimated time: {cpu:.2} s with {threads} threads, {gpu:.2} s with a GPU and its start"
-            ))),
+            (Backend::Auto, None) if cpu <= gpu => {
+                Ok(Self::cpu(format!("estimated time: {cpu:.2} s with {threads} threads, {gpu:.2} s with a GPU")))
+            }
             (Backend::Auto, None) => Ok(match Gpus::open(CudaDevices::One(0)) {
                 Ok(gpus) => {
-                    let reason =
-                        format!("estimated time: {gpu:.2} s with its start, {cpu:.2} s with {threads} threads");
+                    let reason = format!("estimated time: {gpu:.2} s, {cpu:.2} s with {threads} threads");
                     Self { gpus: Some(gpus), reason }
                 }
                 Err(error) => Self::cpu(error.to_string()),
@@ -131,6 +125,9 @@ impl Choice {
         Execution { gpus: self.gpus.as_ref().map_or_else(Vec::new, Gpus::names), reason: self.reason.clone() }
     }
 }
+
+/// Why only the CPU works on streams of blocks.
+pub(crate) const BLOCKS_ON_CPU: &str = "blocks are compressed and decompressed on the CPU";
 
 /// Returns whether GPUs encode and decode lossless chunks of this coder.
 pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
@@ -150,6 +147,8 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
             Some("lossless compression runs on the CPU unless a GPU is requested".into())
         }
         (Bound::Lossless, _) => Some("streams without an index are compressed on the CPU".into()),
+        (Bound::PwRel(_), _) => None,
+        _ if options.tile() == Some(TileSize::Block) => Some(BLOCKS_ON_CPU.into()),
         _ => None,
     }
 }
@@ -170,6 +169,7 @@ pub(crate) fn decode_obstacle(
 ) -> Result<Option<String>> {
     let text = match header.pipeline {
         _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
+        _ if header.tile_size == TileSize::Block => BLOCKS_ON_CPU,
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
@@ -207,6 +207,8 @@ mod tests {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
                 assert!(encode_obstacle(&options).is_none());
+                let blocks = options.advanced().with_tile(TileSize::Block);
+                assert!(encode_obstacle(&options.with_advanced(blocks)).is_some());
             }
         }
         let shape = Shape::new(&[1]).unwrap();
@@ -216,6 +218,8 @@ mod tests {
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, ..header.clone() };
         assert!(decode_obstacle(Backend::Auto, &lossy, true, || Ok(false)).unwrap().is_none());
+        let blocks = Header { tile_size: TileSize::Block, ..lossy };
+        assert!(decode_obstacle(cuda, &blocks, true, || Ok(false)).unwrap().is_some());
         let no_index = Header { index: IndexKind::None, ..header };
         assert!(decode_obstacle(cuda, &no_index, true, || Ok(false)).unwrap().is_some());
         let with_index = of(Bound::Lossless, Coder::LzssHuffman).with_backend(cuda);
@@ -226,7 +230,7 @@ mod tests {
     #[test]
     fn a_gpu_has_to_make_up_for_its_start() {
         let faster = |work, bytes, threads| {
-            let (cpu, gpu) = estimates(work, bytes, threads);
+            let (cpu, gpu) = Measurements::default().estimates(work, bytes, threads);
             gpu < cpu
         };
         for work in [Work::Compress(Effort::Fast), Work::Decompress] {

@@ -21,8 +21,8 @@ pub const HEADER_LEN: usize = 144;
 const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
 /// Offset of the hash of all bytes of the header before it.
 pub const HEADER_HASH_AT: usize = 128;
-/// Flag: tiles are large.
-const LARGE_TILES: u8 = 1;
+/// The largest code of a size of tiles.
+const LARGEST_TILE_SIZE: u8 = TileSize::Block as u8;
 /// The largest number of fill patterns in a header.
 pub const MAX_PATTERNS: usize = 4;
 
@@ -37,8 +37,6 @@ pub struct Header {
     pub pipeline: Pipeline,
     /// Requested kind of index.
     pub index: IndexKind,
-    /// log2 of the number of symbols in a group of the codes: 6 or 7.
-    pub group_log2: u8,
     /// Requested bound.
     pub bound: Bound,
     /// Bound that holds: an absolute error, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
@@ -56,11 +54,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// The default of log2 of the number of symbols in a group of the codes. With 64 symbols instead of 128, the index
-    /// of turbulence at the relative bound 1e-3 takes 2.8 instead of 1.4 % of the stream, and additional zero-bit
-    /// groups save less than that on all fields except the emptiest.
-    pub const GROUP_LOG2: u8 = 7;
-
     /// Returns the header of a stream for a resolved bound.
     pub fn new(element_type: ElementType, shape: Shape, index: IndexKind, resolved: &Resolved) -> Self {
         Self {
@@ -68,7 +61,6 @@ impl Header {
             shape,
             pipeline: resolved.pipeline,
             index,
-            group_log2: Self::GROUP_LOG2,
             bound: resolved.bound,
             abs_bound: resolved.abs_bound,
             step: resolved.step,
@@ -79,9 +71,14 @@ impl Header {
         }
     }
 
-    /// Sets the size of the tiles, and the default number of them in a chunk.
+    /// Sets the size of the tiles, and the default number of them in a chunk. Streams that are not quantized have large
+    /// tiles in place of blocks.
     #[must_use]
     pub fn with_tile_size(self, tile_size: TileSize) -> Self {
+        let tile_size = match (tile_size, self.pipeline) {
+            (TileSize::Block, Pipeline::LogQuantized | Pipeline::Lossless) => TileSize::Large,
+            (tile_size, _) => tile_size,
+        };
         Self { tile_size, chunk_tiles: Geometry::with_tiles(self.shape, tile_size).tiles_per_chunk(), ..self }
     }
 
@@ -105,10 +102,10 @@ impl Header {
             self.shape.rank() as u8,
             self.pipeline as u8,
             self.index as u8,
-            self.group_log2,
+            0,
             self.bound.code(),
             self.patterns.len() as u8,
-            if self.tile_size == TileSize::Large { LARGE_TILES } else { 0 },
+            self.tile_size as u8,
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         out.extend_from_slice(&write_extents(self.shape));
@@ -168,10 +165,11 @@ impl Header {
         let rank = fields.u8()? as usize;
         let pipeline = Pipeline::from_code(fields.u8()?).ok_or_else(|| bad("unknown pipeline"))?;
         let index = IndexKind::from_code(fields.u8()?).ok_or_else(|| bad("unknown index kind"))?;
-        let group_log2 = fields.u8()?;
+        // What is not used is compared in the end.
+        fields.u8()?;
         let bound_kind = fields.u8()?;
         let pattern_count = fields.u8()? as usize;
-        let flags = fields.u8()?;
+        let tile_size = fields.u8()?;
         let chunk_tiles = fields.u32()?;
         let extents: [u8; EXTENT_BYTES] = fields.array()?;
         let [requested, abs_bound, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
@@ -185,14 +183,17 @@ impl Header {
         if has_range && !(low <= high && low.is_finite() && high.is_finite()) {
             return Err(bad("its value range is impossible"));
         }
-        if pattern_count > MAX_PATTERNS || flags & !LARGE_TILES != 0 || !matches!(group_log2, 6 | 7) {
+        if pattern_count > MAX_PATTERNS || tile_size > LARGEST_TILE_SIZE {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
             return Err(bad("it has a lossy pipeline without a step, or for an element type without lossy pipelines"));
         }
-        if flags != 0 && pipeline == Pipeline::Lossless {
+        if tile_size != 0 && pipeline == Pipeline::Lossless {
             return Err(bad("it has large tiles, which lossless streams do not have"));
+        }
+        if tile_size == LARGEST_TILE_SIZE && pipeline != Pipeline::Quantized {
+            return Err(bad("it has blocks, which only quantized streams have"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = read_extents(&extents, rank).ok_or_else(|| bad("impossible shape"))?;
@@ -201,8 +202,7 @@ impl Header {
             shape,
             pipeline,
             index,
-            group_log2,
-            tile_size: if flags & LARGE_TILES != 0 { TileSize::Large } else { TileSize::Small },
+            tile_size: TileSize::ALL[usize::from(tile_size)],
             bound,
             abs_bound,
             step,

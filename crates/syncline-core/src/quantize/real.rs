@@ -5,7 +5,9 @@ use crate::array::Element;
 use crate::simd::float_to_int::{f32_to_i32_below, f64_to_i32_below};
 
 /// A floating-point element that the lossy pipelines take.
-pub trait Real: Element + PartialEq + PartialOrd + std::ops::Sub<Output = Self> + std::fmt::Debug {
+pub trait Real:
+    Element + PartialEq + PartialOrd + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + std::fmt::Debug
+{
     /// Constants of linear quantization of this type.
     type Step: LinearStep<Self>;
     /// Returns the bit pattern, zero-extended.

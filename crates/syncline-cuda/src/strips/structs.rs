@@ -73,11 +73,8 @@ device_struct! {
         pub predictors: [u8; MOST_LISTED],
         /// Codebooks of codes: 1, or 4 if tiles have classes.
         pub classes: u8,
-        /// 1 if some tile of the chunk has a bitmap, so that the chunk has a codebook of bitmaps. Known once all tiles
-        /// are encoded.
-        pub bitmaps: u8,
         /// Padding.
-        pub reserved: u8,
+        pub reserved: [u8; 2],
         /// Smallest costs of classes 1 to 3, in bits.
         pub thresholds: [u32; MAX_CLASSES - 1],
         /// Bytes of the serialized codebooks of codes.

@@ -2,6 +2,7 @@
 
 use super::quantize_tile::QuantizedTile;
 use super::tile_coder::{Prediction, Prepared, TileCoder};
+use crate::bits::lots::place_in_lot;
 use crate::container::MAX_CLASSES;
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
@@ -30,10 +31,8 @@ pub const FEWEST_COUNTED: usize = 256;
 fn is_sampled(number: usize, tiles: usize, step: usize, fewest: usize) -> bool {
     let lot_len = step.min((tiles / fewest).max(1));
     let lot_len = 1 << lot_len.ilog2();
-    let lot = (number / lot_len) as u32;
     // Places in the lots change, so that a sample does not follow the rows of tiles.
-    let place = (u64::from(lot.wrapping_mul(2_654_435_769)) * lot_len as u64) >> 32;
-    number % lot_len == place as usize
+    (number % lot_len) as u64 == place_in_lot((number / lot_len) as u32, lot_len as u64)
 }
 
 /// Returns whether every tile is in the sample for codebooks.
@@ -100,8 +99,8 @@ pub(super) fn choose<T: Real>(
         .iter()
         .enumerate()
         .map(|(number, &scheme)| (sum(&|tile| lorenzo(tile).min(tile.schemes[number])), number, scheme));
-    // Interpolation takes longer, so it has to save more than 1 %.
-    let best = sums.min_by_key(|&(sum, number, _)| (sum, number)).filter(|&(sum, ..)| sum * 100 < without * 99);
+    // Interpolation takes longer, so it has to save more than 4 %.
+    let best = sums.min_by_key(|&(sum, number, _)| (sum, number)).filter(|&(sum, ..)| sum * 100 < without * 96);
     let cost = |tile: &SampledTile| lorenzo(tile).min(best.map_or(u32::MAX, |(_, number, _)| tile.schemes[number]));
     let mut costs: Vec<u32> = sampled.iter().map(|tile| cost(tile) >> COST_LOG2).filter(|&cost| cost > 0).collect();
     costs.sort_unstable();
