@@ -19,7 +19,7 @@ mod writer;
 
 pub use alphabet::{Meaning, SYMBOLS, Symbol};
 pub use codebook::{Encoder, MAX_LENGTH};
-pub use counts::{Counts, build};
+pub use counts::{Counts, Frequencies, build};
 pub use encode::Strip;
 pub use stream::{CODES_HEADER_LEN, CodeStream, StreamWriter, codewords_at};
 

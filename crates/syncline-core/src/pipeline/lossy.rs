@@ -78,10 +78,10 @@ fn count_sample<T: Real>(
     (tiles, bytes): (&[Tile], &mut Vec<u8>),
     choice: &Choice,
     kept: &mut KeptTiles,
-) -> Result<SampleCounts> {
+) -> Result<Box<SampleCounts>> {
     let first = tiles.first().map_or(0, |tile| tile.number);
     let wanted = |tile: &Tile| is_counted((tile.number - first) as usize, tiles.len());
-    let mut counts = SampleCounts::default();
+    let mut counts = Box::<SampleCounts>::default();
     coder.for_coded(geometry, source, (tiles, bytes), (wanted, choice), |coder, lane, tile, prediction| {
         let class = choice.class(prediction.cost);
         let facts = coder.facts(lane, tile, prediction, choice.scheme);
@@ -115,7 +115,9 @@ fn encode_with<T: Real>(
         prepared.for_strips(tile.extent, prediction, |strip, is_bitmap| {
             buffers.codes.push(strip, encoders.of(class, is_bitmap));
         });
-        buffers.push_verbatim(position, &prepared.x, &facts.exact);
+        if let Some(exact) = &facts.exact {
+            buffers.push_verbatim(position, &prepared.x, exact);
+        }
         buffers.push_facts(facts.meta, class, facts.base);
         position += tile.len() as u32;
     })?;
@@ -156,7 +158,8 @@ impl<T: Real> TileCoder<'_, T> {
         (wanted, choice): (impl Fn(&Tile) -> bool, &Choice),
         mut take: impl FnMut(&mut Self, usize, &Tile, Prediction),
     ) -> Result<()> {
-        self.for_batches(geometry, source, (tiles, bytes), wanted, |coder, batch| {
+        let selected = (wanted, choice.scheme.is_some());
+        self.for_batches(geometry, source, (tiles, bytes), selected, |coder, batch| {
             coder.quantize(batch);
             let predictions = coder.predict(batch, &choice.predictors, choice.scheme);
             for (lane, (tile, prediction)) in batch.iter().zip(predictions).enumerate() {
@@ -170,8 +173,7 @@ impl<T: Real> TileCoder<'_, T> {
         let scheme = scheme.filter(|_| prediction.listed.is_none());
         let exact = match scheme {
             Some(scheme) => self.interpolated_exact(scheme, tile.extent, lane),
-            None if self.prepared[lane].quantized.any_excluded => self.prepared[lane].quantized.exact,
-            None => TileMask::default(),
+            None => self.prepared[lane].quantized.any_excluded.then(|| self.prepared[lane].quantized.exact),
         };
         let prepared = &self.prepared[lane];
         let quantized = &prepared.quantized;
@@ -180,9 +182,14 @@ impl<T: Real> TileCoder<'_, T> {
             if scheme.is_some() {
                 let not_coded = if quantized.any_excluded { quantized.not_coded() } else { TileMask::default() };
                 let values = self.interpolated.values[..tile.len()].iter().map(|values| values[lane]);
-                self.quantizer.measure_values(x, &values.collect::<Vec<T>>(), &not_coded.union(&exact));
+                self.quantizer.measure_values(
+                    x,
+                    &values.collect::<Vec<T>>(),
+                    &not_coded.union(&exact.unwrap_or_default()),
+                );
             } else {
-                self.quantizer.measure(x, &prepared.q[..tile.len()], &quantized.excluded);
+                let excluded = if quantized.any_excluded { quantized.excluded } else { TileMask::default() };
+                self.quantizer.measure(x, &prepared.q[..tile.len()], &excluded);
             }
         }
         let mut meta = quantized.meta;
@@ -200,8 +207,8 @@ struct TileFacts {
     meta: TileMeta,
     /// Its base, unless no element is quantized.
     base: Option<u32>,
-    /// The elements that are verbatim.
-    exact: TileMask,
+    /// The elements that are verbatim, if there are any.
+    exact: Option<TileMask>,
 }
 
 /// Appends the record of the tiles in the buffers.

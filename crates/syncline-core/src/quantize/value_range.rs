@@ -30,10 +30,10 @@ impl<T: Real> ValueRange<T> {
         simd::run(Clamp { range: *self, x });
     }
 
-    /// Returns the finite values of a tile that are outside of the range: there are some only if the range was stated
+    /// Returns the finite values of a tile that are outside of the range, if there are any: only if the range was stated
     /// by a caller who did not know the array.
     #[inline]
-    pub fn outside(&self, x: &[T]) -> TileMask {
+    pub fn outside(&self, x: &[T]) -> Option<TileMask> {
         simd::run(Outside { range: *self, x })
     }
 }
@@ -62,13 +62,15 @@ struct Outside<'a, T> {
 }
 
 impl<T: Real> Kernel for Outside<'_, T> {
-    type Output = TileMask;
+    type Output = Option<TileMask>;
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> TileMask {
+    fn run<I: InstructionSet>(self, _: I) -> Option<TileMask> {
         let ValueRange { low, high } = self.range;
         let largest = T::largest();
-        mask_where(self.x, |x| ((x < low) | (x > high)) & (x.magnitude() <= largest))
+        let is_outside = |x: T| ((x < low) | (x > high)) & (x.magnitude() <= largest);
+        let any = self.x.iter().fold(false, |any, &x| any | is_outside(x));
+        any.then(|| mask_where(self.x, is_outside))
     }
 }
 
@@ -80,8 +82,8 @@ mod tests {
     fn values_outside_of_the_range_become_its_ends() {
         let range = ValueRange::<f32>::new((-1.0, 2.0));
         let mut x = [-1.5f32, -1.0, -0.0, 2.0, 2.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
-        let outside: Vec<usize> = range.outside(&x).ones().collect();
-        assert_eq!(outside, [0, 4]);
+        let outside: Vec<usize> = range.outside(&x).unwrap().ones().collect();
+        assert_eq!((outside.as_slice(), range.outside(&x[1..4])), (&[0, 4][..], None));
         range.clamp(&mut x);
         assert_eq!(x.map(f32::to_bits), [-1.0f32, -1.0, -0.0, 2.0, 2.0, 2.0, -1.0, -1.0].map(f32::to_bits));
         let mut zero = [-0.0f32];

@@ -163,7 +163,7 @@ impl Entry {
             Meaning::Sized { run, size } => (run, Self::HAS_VALUE | 1 << (16 + size)),
             Meaning::Any => (0, 0),
         };
-        Self(length + extra | zeros << 6 | extra << 12 | value)
+        Self((length + extra) | zeros << 6 | extra << 12 | value)
     }
 
     /// Returns the entry of these extra bits.

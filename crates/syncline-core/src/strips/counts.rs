@@ -7,26 +7,23 @@ use crate::huffman::codebook::Codebook;
 use crate::huffman::lengths::{LengthScratch, code_lengths_limited};
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// How often the symbols occur.
+/// Counts symbols.
 #[derive(Clone, Debug)]
 pub struct Counts {
     symbols: [u32; SYMBOLS],
-    /// What was counted by other numbers than those of symbols, as in the tables of an encoder.
+    /// What was counted by other numbers than those of symbols, as in the tables of an encoder: in strips that are not
+    /// dense, and in those that are.
     pairs: [u32; PAIRS],
     alone: [u32; ALONE],
+    has_pairs: bool,
+    has_alone: bool,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { symbols: [0; SYMBOLS], pairs: [0; PAIRS], alone: [0; ALONE] }
+        Self { symbols: [0; SYMBOLS], pairs: [0; PAIRS], alone: [0; ALONE], has_pairs: false, has_alone: false }
     }
 }
-
-/// A symbol of a sampled codebook that is not required is left out if it is rarer than one in this number.
-const RAREST: u64 = 4096;
-
-/// What a count in a sample weighs beside the presence of a required symbol.
-const WEIGHT: u32 = 32;
 
 impl Counts {
     /// Counts the symbols of a strip.
@@ -35,30 +32,51 @@ impl Counts {
         simd::run(Add { counts: self, strip });
     }
 
-    /// Adds other counts.
-    pub fn merge(&mut self, other: &Self) {
-        let add = |counts: &mut [u32], other: &[u32]| counts.iter_mut().zip(other).for_each(|(a, b)| *a += b);
-        add(&mut self.symbols, &other.symbols);
-        add(&mut self.pairs, &other.pairs);
-        add(&mut self.alone, &other.alone);
+    /// Returns how often each symbol was counted.
+    pub fn frequencies(&self) -> Frequencies {
+        let mut symbols = self.symbols;
+        let mut add = |counts: &[u32], symbol_of: fn(usize) -> (Symbol, Extra)| {
+            for (number, &count) in counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
+                symbols[symbol_of(number).0.number()] += count;
+            }
+        };
+        if self.has_pairs {
+            add(&self.pairs, symbol_of_pair);
+        }
+        if self.has_alone {
+            add(&self.alone, symbol_of_alone);
+        }
+        Frequencies(symbols)
+    }
+}
+
+/// How often each symbol occurs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frequencies(pub(super) [u32; SYMBOLS]);
+
+/// A symbol of a sampled codebook that is not required is left out if it is rarer than one in this number.
+const RAREST: u64 = 4096;
+
+/// What a count in a sample weighs beside the presence of a required symbol.
+const WEIGHT: u32 = 32;
+
+impl Frequencies {
+    /// Returns the sums of all.
+    pub fn sum(all: &[Self]) -> Self {
+        let mut sums = [0; SYMBOLS];
+        all.iter().for_each(|own| sums.iter_mut().zip(&own.0).for_each(|(sum, count)| *sum += count));
+        Self(sums)
     }
 
-    /// Returns how often each symbol was counted.
-    pub(super) fn of_symbols(&self) -> [u32; SYMBOLS] {
-        let mut symbols = self.symbols;
-        for (number, &count) in self.pairs.iter().enumerate().filter(|&(_, &count)| count > 0) {
-            symbols[symbol_of_pair(number).0.number()] += count;
-        }
-        for (number, &count) in self.alone.iter().enumerate().filter(|&(_, &count)| count > 0) {
-            symbols[symbol_of_alone(number).0.number()] += count;
-        }
-        symbols
+    /// Returns the number of symbols.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|&count| u64::from(count)).sum()
     }
 
     /// Returns the bits that the counted symbols take with these codewords, extra bits included.
     pub fn bits(&self, encoder: &Encoder) -> u64 {
-        let counts = (0..).map_while(Symbol::from_number).zip(self.of_symbols());
-        counts.filter(|&(_, count)| count > 0).map(|(symbol, count)| u64::from(count) * encoder.bits(symbol)).sum()
+        let counts = (0..).map_while(Symbol::from_number).zip(&self.0);
+        counts.filter(|(_, count)| **count > 0).map(|(symbol, &count)| u64::from(count) * encoder.bits(symbol)).sum()
     }
 }
 
@@ -75,9 +93,11 @@ impl Kernel for Add<'_> {
     fn run<I: InstructionSet>(self, _: I) {
         let Self { counts, strip } = self;
         if !strip.is_dense {
+            counts.has_pairs = true;
             strip.give_values(counts);
             return;
         }
+        counts.has_alone = true;
         for &code in strip.to_last_value() {
             match alone_of(code) {
                 Some(number) => counts.alone[number] += 1,
@@ -111,11 +131,10 @@ impl SymbolSink for &mut Counts {
 ///
 /// # Panics
 /// Never: there are fewer symbols than codewords of [`MAX_LENGTH`] bits.
-pub fn build(counts: &Counts, is_sample: bool, scratch: &mut LengthScratch) -> Codebook {
-    let counts = counts.of_symbols();
-    let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+pub fn build(frequencies: &Frequencies, is_sample: bool, scratch: &mut LengthScratch) -> Codebook {
+    let total = frequencies.total();
     let frequency = |symbol: Symbol| {
-        let count = counts[symbol.number()];
+        let count = frequencies.0[symbol.number()];
         match symbol.is_required() {
             _ if !is_sample => count,
             true => WEIGHT * count + 1,

@@ -204,7 +204,7 @@ impl<T: Real> Block<T> {
             let mut misses = quantizer.linear.quantize_tile(&[x], &mut q, &mut exact);
             let value = quantizer.linear.value(q[0]);
             misses |= quantizer.interpolation.reserved().iter().any(|reserved| reserved.bits() == value.bits());
-            misses |= quantizer.range.is_some_and(|range| range.outside(&[x]).any());
+            misses |= quantizer.range.is_some_and(|range| range.outside(&[x]).is_some());
             if misses {
                 missed.push(number);
                 q[0] = before;

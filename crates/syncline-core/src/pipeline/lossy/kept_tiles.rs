@@ -6,6 +6,7 @@ use super::{Encoders, TileFacts};
 use crate::container::TileMeta;
 use crate::geometry::Tile;
 use crate::quantize::Real;
+use crate::quantize::mask::TileMask;
 use crate::strips::Strip;
 
 /// Tiles that are coded, in ascending order.
@@ -60,7 +61,7 @@ impl KeptTiles {
             self.codes.extend_from_slice(strip.codes);
             self.strips.push(KeptStrip { len: strip.codes.len(), is_dense: strip.is_dense, is_bitmap });
         });
-        for i in facts.exact.ones() {
+        for i in facts.exact.iter().flat_map(TileMask::ones) {
             self.verbatim.push(i as u32);
             self.verbatim_bytes.extend_from_slice(&prepared.x[i].bits().to_le_bytes()[..size_of::<T>()]);
         }

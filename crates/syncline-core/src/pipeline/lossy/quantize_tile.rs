@@ -98,28 +98,26 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
             out.exact = out.exact.union(&self.become_reserved(x, q));
             out.any_excluded = out.exact.any();
         }
-        let foreign = self.range.map_or_else(TileMask::default, |range| range.outside(x));
-        let fill = match self.header.patterns.as_slice() {
-            [] => TileFill::default(),
-            patterns => TileFill::find(x, patterns),
-        };
-        let is_filled = fill.kind != MaskKind::Nothing;
-        out.any_excluded |= is_filled || foreign.any();
+        let outside = self.range.and_then(|range| range.outside(x));
+        let patterns = self.header.patterns.as_slice();
+        let fill = (!patterns.is_empty()).then(|| TileFill::find(x, patterns));
+        let fill = fill.filter(|fill| fill.kind != MaskKind::Nothing);
+        out.any_excluded |= fill.is_some() || outside.is_some();
         if out.any_excluded {
+            let foreign = outside.unwrap_or_default();
             out.exact = out.exact.union(&foreign);
             out.excluded = out.exact;
             out.foreign = foreign;
-            if is_filled {
+            if let Some(fill) = fill {
                 (out.meta.mask, out.meta.pattern, out.mask) = (fill.kind, fill.pattern, fill.mask);
                 out.excluded = out.exact.union(&fill.mask).union(&fill.foreign);
                 out.exact = out.excluded.without(&fill.mask);
                 out.foreign = foreign.without(&fill.mask).union(&fill.foreign);
             }
-        } else {
-            out.excluded = TileMask::default();
         }
         if let Quantizer::Logarithm(_) = &self.quantizer {
-            (out.meta.sign, out.negative) = signs(x, &out.excluded);
+            let excluded = if out.any_excluded { out.excluded } else { TileMask::default() };
+            (out.meta.sign, out.negative) = signs(x, &excluded);
         }
         out.is_empty = out.any_excluded && fill_excluded(q, tile.extent, &out.excluded);
     }

@@ -15,7 +15,7 @@ use crate::predict::orders::{MOST_LISTED, predictors};
 use crate::predict::residuals::Costs;
 use crate::quantize::Real;
 use crate::quantize::mask::{MaskKind, TileMask};
-use crate::strips::{Counts, Encoder, STRIP_LEN, Strip, build};
+use crate::strips::{Counts, Encoder, Frequencies, STRIP_LEN, Strip, build};
 
 /// Predictors, scheme, and classes are chosen by one of so many consecutive tiles, but by at least [`FEWEST_CHOOSING`].
 pub const CHOOSING_STEP: usize = 64;
@@ -77,7 +77,7 @@ pub(super) fn choose<T: Real>(
     let candidates = if coder.interpolation.is_some() { candidates } else { &[] };
     let all: Vec<u8> = predictors(coder.axes).collect();
     let mut sampled: Vec<SampledTile> = Vec::new();
-    coder.for_batches(geometry, source, (tiles, bytes), is_choosing, |coder, batch| {
+    coder.for_batches(geometry, source, (tiles, bytes), (is_choosing, !candidates.is_empty()), |coder, batch| {
         coder.quantize(batch);
         let start = sampled.len();
         for (lane, tile) in batch.iter().enumerate() {
@@ -182,22 +182,36 @@ impl SampleCounts {
     /// Makes the codebooks of a chunk of `tiles` tiles: one or one for each class, and that of bitmaps.
     pub(super) fn codebooks(&self, tiles: usize, scratch: &mut LengthScratch) -> Codebooks {
         let is_sample = !is_complete(tiles);
-        let mut all = Counts::default();
-        self.classes.iter().for_each(|counts| all.merge(counts));
-        let one = vec![build(&all, is_sample, scratch)];
-        let four: Vec<Codebook> = self.classes.iter().map(|counts| build(counts, is_sample, scratch)).collect();
-        let of_chunk = |bits: u64| bits * tiles as u64;
-        let of_books = |books: &[Codebook]| -> u64 {
-            let mut bytes = Vec::new();
-            books.iter().for_each(|book| book.write(&mut bytes));
-            8 * bytes.len() as u64 * self.tiles
+        let classes = self.classes.each_ref().map(Counts::frequencies);
+        let one = Frequencies::sum(&classes);
+        let books_of_one = vec![build(&one, is_sample, scratch)];
+        let of_codes = match classes.iter().filter(|frequencies| frequencies.total() > 0).count() {
+            // The codebook of the only class is that of all.
+            0 | 1 => books_of_one,
+            _ => {
+                let books_of_four: Vec<Codebook> =
+                    classes.iter().map(|frequencies| build(frequencies, is_sample, scratch)).collect();
+                let bits_of_one = self.bits_of_chunk(tiles, std::slice::from_ref(&one), &books_of_one);
+                let bits_of_four = self.bits_of_chunk(tiles, &classes, &books_of_four) + 2 * self.live * tiles as u64;
+                if bits_of_four < bits_of_one { books_of_four } else { books_of_one }
+            }
         };
-        let bits_of_one = of_chunk(all.bits(&Encoder::new(&one[0]))) + of_books(&one);
-        let of_classes = self.classes.iter().zip(&four);
-        let bits_of_four = of_classes.map(|(counts, book)| counts.bits(&Encoder::new(book))).sum::<u64>();
-        let bits_of_four = of_chunk(bits_of_four + 2 * self.live) + of_books(&four);
-        let of_codes = if bits_of_four < bits_of_one { four } else { one };
-        Codebooks { of_codes, of_bitmaps: build(&self.bitmaps, is_sample, scratch) }
+        let bitmaps = self.bitmaps.frequencies();
+        let of_bitmaps = match is_sample || bitmaps.total() > 0 {
+            true => build(&bitmaps, is_sample, scratch),
+            false => Codebook::default(),
+        };
+        Codebooks { of_codes, of_bitmaps }
+    }
+
+    /// Returns the bits that a chunk of so many tiles takes by the sample with these codebooks, times the tiles of the
+    /// sample.
+    fn bits_of_chunk(&self, tiles: usize, frequencies: &[Frequencies], books: &[Codebook]) -> u64 {
+        let of_class = |(frequencies, book): (&Frequencies, _)| frequencies.bits(&Encoder::new(book));
+        let bits: u64 = frequencies.iter().zip(books).map(of_class).sum();
+        let mut bytes = Vec::new();
+        books.iter().for_each(|book| book.write(&mut bytes));
+        bits * tiles as u64 + 8 * bytes.len() as u64 * self.tiles
     }
 }
 

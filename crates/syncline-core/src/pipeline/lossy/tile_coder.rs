@@ -120,15 +120,17 @@ impl<'a, T: Real> TileCoder<'a, T> {
         TileMemory { plans, prepared, source, residuals, interpolated }
     }
 
-    /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements.
+    /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements. Tiles
+    /// that are not `interpolated` come one at a time, so that the next one is read ahead meanwhile.
     pub(super) fn for_batches(
         &mut self,
         geometry: &Geometry,
         source: &dyn ElementSource,
         (tiles, bytes): (&[Tile], &mut Vec<u8>),
-        wanted: impl Fn(&Tile) -> bool,
+        (wanted, interpolated): (impl Fn(&Tile) -> bool, bool),
         mut code: impl FnMut(&mut Self, &[Tile]),
     ) -> Result<()> {
+        let most = if interpolated { LANES } else { 1 };
         let mut batch: Vec<Tile> = Vec::with_capacity(LANES);
         for run in tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
             if !run.iter().any(&wanted) {
@@ -137,15 +139,15 @@ impl<'a, T: Real> TileCoder<'a, T> {
             let window = source.window(geometry, run, bytes)?;
             let mut selected = run.iter().filter(|tile| wanted(tile)).peekable();
             while let Some(tile) = selected.next() {
-                if let Some(next) = selected.peek() {
-                    window.prefetch(next, size_of::<T>());
-                }
-                if batch.len() == LANES || batch.first().is_some_and(|first| first.extent != tile.extent) {
+                if batch.len() == most || batch.first().is_some_and(|first| first.extent != tile.extent) {
                     code(self, &batch);
                     batch.clear();
                 }
                 window.gather(tile, &mut self.prepared[batch.len()].x);
                 batch.push(*tile);
+                if let Some(next) = selected.peek() {
+                    window.prefetch(next, size_of::<T>());
+                }
             }
         }
         if !batch.is_empty() {
@@ -244,13 +246,12 @@ impl<'a, T: Real> TileCoder<'a, T> {
         })
     }
 
-    /// Returns the elements of a tile that must be verbatim if it is interpolated as it was last.
-    pub(super) fn interpolated_exact(&mut self, scheme: Scheme, extent: [usize; 3], lane: usize) -> TileMask {
+    /// Returns the elements of a tile that must be verbatim if it is interpolated as it was last; none if all can be
+    /// coded.
+    pub(super) fn interpolated_exact(&mut self, scheme: Scheme, extent: [usize; 3], lane: usize) -> Option<TileMask> {
         let tile = &self.prepared[lane];
-        if !tile.quantized.any_excluded && !self.interpolated.any_missed[lane] {
-            return TileMask::default();
-        }
-        exact_of(self.plans.get(scheme, extent), tile, &self.interpolated, lane)
+        let any = tile.quantized.any_excluded || self.interpolated.any_missed[lane];
+        any.then(|| exact_of(self.plans.get(scheme, extent), tile, &self.interpolated, lane))
     }
 }
 
