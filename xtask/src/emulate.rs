@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let filter = match (package, kind.as_str(), name.as_str()) {
             ("syncline-cuda" | "syncline-papers", "test", name) if !NO_DEVICE.contains(&name) => "",
             ("syncline", "lib", _) => "gpu",
-            ("syncline", "test", "outliers") => "",
+            ("syncline", "test", "outliers" | "small_gpu_arrays") => "",
             ("syncline-cli", "test", "cli") => "device::",
             _ => continue,
         };

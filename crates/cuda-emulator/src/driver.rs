@@ -14,6 +14,7 @@
 
 mod captures;
 mod contexts;
+mod counts;
 mod devices;
 mod errors;
 mod events;

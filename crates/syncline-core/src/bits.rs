@@ -1,7 +1,8 @@
 //! Bits in 32-bit little-endian words: reading and writing codewords (most significant bit first) and packing small
-//! integers (from bit 0 up), and integer logarithms.
+//! integers (from bit 0 up), integer logarithms, and places of samples.
 
 pub mod logarithm;
+pub mod lots;
 pub mod pack;
 pub mod reader;
 pub mod writer;

@@ -157,7 +157,12 @@ impl Geometry {
     pub fn with_tiles(shape: Shape, size: TileSize) -> Self {
         let target: u64 = match shape.len() {
             // One chunk: a reader of a part of the array needs neither the chunk table nor the starts of other chunks.
-            0..=0x10_0000 => 1 << 20,
+            0..=0x10_0000 => {
+                let most = |tile_elements| MAX_CHUNK_ELEMENTS / tile_elements;
+                let one = Self::build(shape, size, most);
+                let tiles = one.tiles.clamp(1, most(one.unclipped_len()));
+                return Self { chunk_tiles: tiles, ..one };
+            }
             // Every thread gets a few chunks.
             0x10_0001..0x100_0000 => 1 << 19,
             0x100_0000..0x400_0000 => 1 << 20,

@@ -11,8 +11,8 @@ mod sections;
 pub(crate) mod structs;
 
 pub use decode::{DecodeBatch, DecodeSpan, Decoder, status_text};
-pub(crate) use encode::Found;
 pub use encode::{Encoder, TokenSearch};
+pub(crate) use encode::{Found, Planes};
 pub use sections::{Batch, Encoded, Form, NO_MATCHES, Span};
 pub use structs::SectionPlan;
 pub(crate) use structs::{PlaneStarts, WORD_PLANES};

@@ -1,5 +1,7 @@
 //! The choice of the processor for a piece of work, and the reason for it.
 
+mod measured;
+
 use std::fmt;
 
 use syncline_core::bound::{Bound, Pipeline};
@@ -13,7 +15,10 @@ use crate::devices::{Backend, CudaDevices};
 use crate::gpu_backend::Gpus;
 use crate::options::CompressOptions;
 
-/// Speeds from file to file, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
+use measured::Measurements;
+pub(crate) use measured::Stopwatch;
+
+/// Speeds from file to file, which are expected until this process has measured its own, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
 /// memory-backed files (`bench/notes/host.md`).
 struct Rates {
     /// Of each thread of a CPU.
@@ -37,17 +42,6 @@ const MORE_EFFORT: f64 = 0.3;
 pub(crate) enum Work {
     Compress(Effort),
     Decompress,
-}
-
-/// Returns the estimated seconds for `bytes` bytes of elements on this number of threads, and on a GPU.
-fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
-    let rates = match work {
-        Work::Compress(Effort::Fast) => COMPRESS,
-        Work::Compress(_) => Rates { thread: COMPRESS.thread * MORE_EFFORT, ..COMPRESS },
-        Work::Decompress => DECOMPRESS,
-    };
-    let bytes = bytes as f64;
-    (bytes / (rates.thread * threads as f64).min(rates.cpu), GPU_START + bytes / rates.gpu)
 }
 
 /// The processor that did a piece of work, and the reason for it.
@@ -102,7 +96,7 @@ impl Choice {
         threads: usize,
         obstacle: Option<String>,
     ) -> Result<Self> {
-        let (cpu, gpu) = estimates(work, bytes, threads);
+        let (cpu, gpu) = Measurements::so_far().estimates(work, bytes, threads);
         match (backend, obstacle) {
             (Backend::Cpu, _) => Ok(Self::cpu("as requested")),
             (Backend::Cuda(devices), Some(obstacle)) => {
@@ -113,13 +107,12 @@ impl Choice {
                 Ok(Self { gpus: Some(Gpus::open(devices)?), reason: "as requested".into() })
             }
             (Backend::Auto, Some(obstacle)) => Ok(Self::cpu(obstacle)),
-            (Backend::Auto, None) if cpu <= gpu => Ok(Self::cpu(format!(
-                "estimated time: {cpu:.2} s with {threads} threads, {gpu:.2} s with a GPU and its start"
-            ))),
+            (Backend::Auto, None) if cpu <= gpu => {
+                Ok(Self::cpu(format!("estimated time: {cpu:.2} s with {threads} threads, {gpu:.2} s with a GPU")))
+            }
             (Backend::Auto, None) => Ok(match Gpus::open(CudaDevices::One(0)) {
                 Ok(gpus) => {
-                    let reason =
-                        format!("estimated time: {gpu:.2} s with its start, {cpu:.2} s with {threads} threads");
+                    let reason = format!("estimated time: {gpu:.2} s, {cpu:.2} s with {threads} threads");
                     Self { gpus: Some(gpus), reason }
                 }
                 Err(error) => Self::cpu(error.to_string()),
@@ -237,7 +230,7 @@ mod tests {
     #[test]
     fn a_gpu_has_to_make_up_for_its_start() {
         let faster = |work, bytes, threads| {
-            let (cpu, gpu) = estimates(work, bytes, threads);
+            let (cpu, gpu) = Measurements::default().estimates(work, bytes, threads);
             gpu < cpu
         };
         for work in [Work::Compress(Effort::Fast), Work::Decompress] {

@@ -22,6 +22,7 @@ use syncline_cuda::{CudaError, Device, HEADERS};
 use crate::devices::CudaDevices;
 
 use buffers::Buffers;
+use compress::KeptLanes;
 
 pub(crate) use compress::Compression;
 pub(crate) use decompress::Decompression;
@@ -65,10 +66,11 @@ impl Sizes {
     }
 }
 
-/// An open GPU, and the page-locked memory for copies to and from it.
+/// An open GPU, the page-locked memory for copies to and from it, and what is kept for small arrays.
 struct Gpu {
     device: Device,
     buffers: Buffers,
+    kept: KeptLanes,
 }
 
 /// Open GPUs.
@@ -102,7 +104,7 @@ fn open_gpu(ordinal: usize) -> Result<&'static Gpu> {
         return Ok(gpu);
     }
     let device = Device::open(ordinal, &HEADERS).map_err(failure)?;
-    let gpu: &Gpu = Box::leak(Box::new(Gpu { device, buffers: Buffers::default() }));
+    let gpu: &Gpu = Box::leak(Box::new(Gpu { device, buffers: Buffers::default(), kept: KeptLanes::default() }));
     open.insert(ordinal, gpu);
     Ok(gpu)
 }

@@ -32,15 +32,15 @@ impl Gpus {
 }
 
 /// A compression that cannot be.
-pub(crate) struct Compression<'g>(&'g Gpus);
+pub(crate) enum Compression {}
 
-impl<'g> Compression<'g> {
-    pub(crate) fn new(gpus: &'g Gpus, _: ElementType, _: &Geometry, _: &CompressOptions) -> Result<Self> {
+impl Compression {
+    pub(crate) fn new(gpus: &Gpus, _: ElementType, _: &Geometry, _: &CompressOptions) -> Result<Self> {
         match *gpus {}
     }
 
-    pub(crate) fn with_geometry(self, _: &'g Gpus, _: &Geometry, _: &CompressOptions) -> Result<Self> {
-        match *self.0 {}
+    pub(crate) fn with_geometry(self, _: &Gpus, _: &Geometry, _: &CompressOptions) -> Result<Self> {
+        match self {}
     }
 
     pub(crate) fn resolve<S: ReadAt + ?Sized>(
@@ -49,7 +49,7 @@ impl<'g> Compression<'g> {
         _: &CompressOptions,
         _: &Pool,
     ) -> Result<Resolved> {
-        match *self.0 {}
+        match *self {}
     }
 
     pub(crate) fn compress<S: ReadAt + ?Sized>(
@@ -60,7 +60,7 @@ impl<'g> Compression<'g> {
         _: &Meter,
         _: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(Vec<u32>, ErrorSummary)> {
-        match *self.0 {}
+        match *self {}
     }
 }
 

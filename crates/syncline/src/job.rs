@@ -11,7 +11,9 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
-use crate::backend::{BLOCKS_ON_CPU, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
+use crate::backend::{
+    BLOCKS_ON_CPU, Choice, Execution, Stopwatch, Work, encode_obstacle, is_on_gpu, pipeline_obstacle,
+};
 use crate::devices::Backend;
 use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
@@ -56,13 +58,9 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let tasks = geometry.chunks().max(shape.len().div_ceil(SCAN_PART));
     let pool = Pool::new(threads_for(tasks, options.threads()), tasks)?;
     let array = ArraySource::new(source, offset, element_type);
-    let mut choice = Choice::new(
-        options.backend(),
-        Work::Compress(options.effort()),
-        bytes,
-        pool.threads(),
-        encode_obstacle(options),
-    )?;
+    let work = Work::Compress(options.effort());
+    let stopwatch = Stopwatch::start(work, bytes);
+    let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {
@@ -95,6 +93,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
             Err(error) => return Err(error),
         }
     }
+    let threads = pool.threads();
     let mut job = Job {
         geometry,
         header,
@@ -120,6 +119,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
             (None, _) => Execution::cpu(gpu_failed.unwrap_or(choice.reason)),
         };
     sink.flush()?;
+    stopwatch.end(&execution, threads);
     Ok(summary(&header, options.bound(), &resolved, compressed_bytes, execution))
 }
 
@@ -162,21 +162,21 @@ pub(crate) fn header_for(
 }
 
 /// The compression of one array.
-struct Job<'a, 'g, S: ?Sized> {
+struct Job<'a, S: ?Sized> {
     header: Header,
     geometry: Geometry,
     array: ArraySource<'a, S>,
     options: &'a CompressOptions,
     pool: Pool,
     /// The GPUs, if they compress the array.
-    gpu: Option<&'a mut Compression<'g>>,
+    gpu: Option<&'a mut Compression>,
     /// The reason why the GPUs failed, if they did.
     gpu_failed: Option<String>,
     /// Bytes that are kept in memory while chunks are compressed.
     held: u64,
 }
 
-impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
+impl<S: ReadAt + ?Sized> Job<'_, S> {
     /// Compresses all chunks and writes them in order, with the chunk table and trailer. Returns the length of the
     /// stream in bytes and the sum of the chunks' summaries.
     fn write_chunks<W: Write>(&mut self, sink: &mut W) -> Result<(u64, ErrorSummary)> {

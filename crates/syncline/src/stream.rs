@@ -17,7 +17,7 @@ use syncline_core::mem::scatter::{ChunkSink, Scatter, Unwritten};
 use syncline_core::pipeline::{self, DecodeScratch, Destination, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
-use crate::backend::{Choice, Execution, Work, decode_obstacle};
+use crate::backend::{Choice, Execution, Stopwatch, Work, decode_obstacle};
 use crate::devices::Backend;
 use crate::gpu_backend::{Decompression, stretch};
 use crate::io::{ReadAt, Turns, WriteAt};
@@ -335,11 +335,13 @@ impl<S: ReadAt> StreamFile<S> {
         let pool = self.pool(options)?;
         let element = self.header.element_type.size();
         let out_bytes = region.len() * element as u64;
+        let stopwatch = Stopwatch::start(Work::Decompress, out_bytes);
         let execution = self.on_gpus(&region, out_bytes, options, |gpus| {
             let meter = Meter::new(&options.progress, region.len());
             self.fill_from_gpus(out.bytes(), gpus, &pool, &meter)
         })?;
         if execution.on_gpu() {
+            stopwatch.end(&execution, 0);
             return Ok(execution);
         }
         let pool = self.limited(&pool, out_bytes, 0, options)?.unwrap_or(pool);
@@ -360,6 +362,7 @@ impl<S: ReadAt> StreamFile<S> {
             meter.advance(self.geometry.chunk_elements(chunk))
         };
         self.map(pool, sinks, decode)?;
+        stopwatch.end(&execution, threads as usize);
         Ok(execution)
     }
 

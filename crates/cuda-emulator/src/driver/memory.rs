@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::contexts::{current, of_context};
+use super::counts::{ALLOCATIONS, LOCKS, count};
 use super::devices::{TOTAL_MEMORY, device};
 use super::errors::{Code, Result, guard, put};
 use super::handles::Handle;
@@ -22,6 +23,7 @@ const PAGE: usize = 4096;
 static LOCKED: Mutex<BTreeMap<u64, Layout>> = Mutex::new(BTreeMap::new());
 
 fn allocate(bytes: usize) -> Result<u64> {
+    count(&ALLOCATIONS);
     if bytes == 0 {
         return Err(Code::InvalidValue);
     }
@@ -42,6 +44,7 @@ fn free(address: u64) -> Result<()> {
 }
 
 fn allocate_locked(bytes: usize) -> Result<u64> {
+    count(&LOCKS);
     let layout = Layout::from_size_align(bytes, PAGE).map_err(|_| Code::OutOfMemory)?;
     if bytes == 0 {
         return Err(Code::InvalidValue);

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use super::contexts::current;
+use super::counts::{LOADS, count};
 use super::devices::SHARED_MEMORY_UNASKED;
 use super::errors::{Code, Result, guard, put};
 use super::handles::{Handle, Handles};
@@ -34,6 +35,7 @@ pub fn function(handle: Handle) -> Result<Arc<Function>> {
 }
 
 fn load(image: &[u8]) -> Result<Loaded> {
+    count(&LOADS);
     let device = current()?;
     let is_ptx = |text: &&str| text.contains(".version") && text.contains(".target");
     let Some(text) = std::str::from_utf8(image).ok().filter(is_ptx) else {

@@ -15,6 +15,7 @@ use super::limits::{Limits, quantizable_magnitude};
 use super::resolve::linear_bound;
 use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
+use crate::bits::lots::place_in_lot;
 
 /// The approximate number of values that are sampled. They show whether an extreme repeats, and how many values are too
 /// large for the bound to be quantized.
@@ -261,8 +262,7 @@ impl Scan {
     /// so that the list does not follow a pattern of the array.
     pub fn value_element(&self, place: u64) -> u64 {
         let stride = self.value_stride();
-        let turn = u128::from((place as u32).wrapping_mul(2_654_435_769));
-        place * stride + ((turn * u128::from(stride)) >> 32) as u64
+        place * stride + place_in_lot(place as u32, stride)
     }
 
     /// Adds the bits of elements of the list of [`Self::value_element`], from place `first` on.

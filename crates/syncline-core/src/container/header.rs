@@ -37,8 +37,6 @@ pub struct Header {
     pub pipeline: Pipeline,
     /// Requested kind of index.
     pub index: IndexKind,
-    /// log2 of the number of symbols in a group of the codes: 6 or 7.
-    pub group_log2: u8,
     /// Requested bound.
     pub bound: Bound,
     /// Bound that holds: an absolute error, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
@@ -56,11 +54,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// The default of log2 of the number of symbols in a group of the codes. With 64 symbols instead of 128, the index
-    /// of turbulence at the relative bound 1e-3 takes 2.8 instead of 1.4 % of the stream, and additional zero-bit
-    /// groups save less than that on all fields except the emptiest.
-    pub const GROUP_LOG2: u8 = 7;
-
     /// Returns the header of a stream for a resolved bound.
     pub fn new(element_type: ElementType, shape: Shape, index: IndexKind, resolved: &Resolved) -> Self {
         Self {
@@ -68,7 +61,6 @@ impl Header {
             shape,
             pipeline: resolved.pipeline,
             index,
-            group_log2: Self::GROUP_LOG2,
             bound: resolved.bound,
             abs_bound: resolved.abs_bound,
             step: resolved.step,
@@ -110,7 +102,7 @@ impl Header {
             self.shape.rank() as u8,
             self.pipeline as u8,
             self.index as u8,
-            self.group_log2,
+            0,
             self.bound.code(),
             self.patterns.len() as u8,
             self.tile_size as u8,
@@ -173,7 +165,8 @@ impl Header {
         let rank = fields.u8()? as usize;
         let pipeline = Pipeline::from_code(fields.u8()?).ok_or_else(|| bad("unknown pipeline"))?;
         let index = IndexKind::from_code(fields.u8()?).ok_or_else(|| bad("unknown index kind"))?;
-        let group_log2 = fields.u8()?;
+        // What is not used is compared in the end.
+        fields.u8()?;
         let bound_kind = fields.u8()?;
         let pattern_count = fields.u8()? as usize;
         let tile_size = fields.u8()?;
@@ -190,7 +183,7 @@ impl Header {
         if has_range && !(low <= high && low.is_finite() && high.is_finite()) {
             return Err(bad("its value range is impossible"));
         }
-        if pattern_count > MAX_PATTERNS || tile_size > LARGEST_TILE_SIZE || !matches!(group_log2, 6 | 7) {
+        if pattern_count > MAX_PATTERNS || tile_size > LARGEST_TILE_SIZE {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
@@ -209,7 +202,6 @@ impl Header {
             shape,
             pipeline,
             index,
-            group_log2,
             tile_size: TileSize::ALL[usize::from(tile_size)],
             bound,
             abs_bound,

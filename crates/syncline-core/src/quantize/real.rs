@@ -34,6 +34,8 @@ pub trait Real:
     fn magnitude(self) -> Self;
     /// Returns whether the value is 0.0 or -0.0.
     fn is_zero(self) -> bool;
+    /// Returns whether the value is 0.0, and not -0.0.
+    fn is_positive_zero(self) -> bool;
     /// Returns the largest finite value.
     fn largest() -> Self;
     /// Returns the value of an integer, rounded.
@@ -107,6 +109,11 @@ macro_rules! real {
             #[inline(always)]
             fn is_zero(self) -> bool {
                 self == 0.0
+            }
+
+            #[inline(always)]
+            fn is_positive_zero(self) -> bool {
+                self.to_bits() == 0
             }
 
             #[inline(always)]

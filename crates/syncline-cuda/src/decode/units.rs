@@ -16,43 +16,36 @@ use crate::error::{DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::predict::{lines, points};
 
-declare_kernels! {
+/// Declares the kernel of one kind of ordinary tiles. All of them have the same parameters.
+macro_rules! declare_unit_kernel {
+    ($(#[$about:meta])* $kernels:ident in $file:tt, $kernel:ident, $constants:ident) => {
+        declare_kernels! {
+            $(#[$about])*
+            struct $kernels in $file, of (units: UnitFormat) {
+                with UNITS = units.constants();
+                with FORM = units.$constants();
+                fn $kernel(
+                    input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
+                    request: Request, output: Out<u8> as "Element *",
+                );
+            }
+        }
+    };
+}
+
+declare_unit_kernel! {
     /// The kernel of `kernels/decode/cubes.cu`.
-    struct CubeKernels in "decode/cubes.cu", of (units: UnitFormat) {
-        with UNITS = units.constants();
-        with ROW = lines::ROW;
-        with PLANE = lines::PLANE;
-        with STORED = lines::STORED;
-        with LINES_AT = lines::LINES_AT;
-        fn decode_cubes(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
-            request: Request, output: Out<u8> as "Element *",
-        );
-    }
+    CubeKernels in "decode/cubes.cu", decode_cubes, line_constants
 }
 
-declare_kernels! {
+declare_unit_kernel! {
     /// The kernel of `kernels/decode/rows.cu`.
-    struct RowKernels in "decode/rows.cu", of (units: UnitFormat) {
-        with UNITS = units.constants();
-        with POINTS = units.point_constants();
-        fn decode_rows(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
-            request: Request, output: Out<u8> as "Element *",
-        );
-    }
+    RowKernels in "decode/rows.cu", decode_rows, point_constants
 }
 
-declare_kernels! {
+declare_unit_kernel! {
     /// The kernel of `kernels/decode/large_cubes.cu`.
-    struct LargeCubeKernels in "decode/large_cubes.cu", of (units: UnitFormat) {
-        with UNITS = units.constants();
-        with POINTS = units.point_constants();
-        fn decode_large_cubes(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
-            request: Request, output: Out<u8> as "Element *",
-        );
-    }
+    LargeCubeKernels in "decode/large_cubes.cu", decode_large_cubes, point_constants
 }
 
 /// Strips that a warp decodes side by side.
@@ -145,6 +138,12 @@ impl UnitFormat {
             ("TABLE_WORDS", self.table_words()),
         ];
         numbers.map(|(name, number)| (name, number.into())).to_vec()
+    }
+
+    /// Returns the constants of `cubes.cu` beside these.
+    fn line_constants(self) -> Vec<(&'static str, u64)> {
+        let [row, plane, lines_at] = [lines::ROW, lines::PLANE, lines::LINES_AT].map(|number| number as u64);
+        vec![("ROW", row), ("PLANE", plane), ("STORED", lines::STORED), ("LINES_AT", lines_at)]
     }
 
     /// Returns the constants of `kernels/decode/points.cuh` and of `rows.cu` beside these.

@@ -11,7 +11,7 @@ use syncline_core::container::RECORD_HEADER_LEN;
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
 use super::record_headers::{RecordHeaderParser, Records};
 use super::structs::{ChunkSource, RecordHeader};
-use super::tiles::Tiles;
+use super::tiles::{DecodedChunks, Tiles};
 use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
@@ -285,20 +285,14 @@ impl LosslessDecompressor {
             let sources = frame.upload(&sources)?;
             let first = batch.first_tile();
             let tiles = (wanted.start - first) as u32..(wanted.end - first) as u32;
-            let (metas, bases, starts) = (parsed.metas.as_view(), parsed.bases.as_view(), parsed.starts.as_view());
-            let sources = sources.as_view();
-            self.tiles.scatter(
-                &stream,
-                &batch,
-                tiles,
-                &sources,
-                &noted.as_view(),
-                &metas,
-                &bases,
-                &starts,
-                output,
-                first_element,
-            )?;
+            let decoded = DecodedChunks {
+                sources: sources.as_view(),
+                statuses: noted.as_view(),
+                metas: parsed.metas.as_view(),
+                bases: parsed.bases.as_view(),
+                starts: parsed.starts.as_view(),
+            };
+            self.tiles.scatter(&stream, &batch, tiles, decoded, (output, first_element))?;
         }
         // Kernels read tokens, literals and raw elements and write elements by address. Dropping these guards records
         // events, so that other streams wait before they reuse the memory.

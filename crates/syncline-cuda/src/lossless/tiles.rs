@@ -115,6 +115,20 @@ pub(super) struct Tiles {
     kernels: TileKernels,
 }
 
+/// The chunks of a batch whose tokens are decoded, as their tiles are made from them.
+pub(crate) struct DecodedChunks<'a> {
+    /// Where the elements or residuals of each chunk are.
+    pub sources: CudaView<'a, ChunkSource>,
+    /// The status of each chunk, 0 if nothing is wrong.
+    pub statuses: CudaView<'a, u32>,
+    /// Constant or not, and the predictor, of each tile.
+    pub metas: CudaView<'a, u8>,
+    /// The base of each tile.
+    pub bases: CudaView<'a, u8>,
+    /// Where the residuals of each tile start.
+    pub starts: CudaView<'a, u32>,
+}
+
 impl Tiles {
     pub fn new(device: &Device, element: ElementType, geometry: &Geometry) -> Result<Self> {
         let of_tile: u64 = (geometry.unclipped_extent().iter().zip(&geometry.dims()[1..]))
@@ -303,19 +317,13 @@ impl Tiles {
 
     /// Writes tiles of a batch, numbered from its first, to the array's elements from number `first_element` on. Chunks
     /// whose status is not 0 are skipped.
-    #[expect(clippy::too_many_arguments, reason = "what tiles are made of, and where they go")]
     pub fn scatter(
         &self,
         stream: &Arc<CudaStream>,
         batch: &ChunkBatch,
         tiles: Range<u32>,
-        sources: &CudaView<'_, ChunkSource>,
-        statuses: &CudaView<'_, u32>,
-        metas: &CudaView<'_, u8>,
-        bases: &CudaView<'_, u8>,
-        starts: &CudaView<'_, u32>,
-        output: &mut CudaViewMut<'_, u8>,
-        first_element: u64,
+        DecodedChunks { sources, statuses, metas, bases, starts }: DecodedChunks<'_>,
+        (output, first_element): (&mut CudaViewMut<'_, u8>, u64),
     ) -> Result<()> {
         if tiles.is_empty() {
             return Ok(());
@@ -326,7 +334,7 @@ impl Tiles {
         // tiles' elements.
         unsafe {
             launch!(self.kernels.tiles_scatter on &stream, grid; self.geometry, *batch, self.map, tiles.start,
-                tiles.end, sources, statuses, metas, bases, starts, output, first_element)
+                tiles.end, &sources, &statuses, &metas, &bases, &starts, output, first_element)
         }
     }
 }

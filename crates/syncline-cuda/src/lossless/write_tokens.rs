@@ -13,7 +13,7 @@ use super::tiles::NO_PLACE;
 use crate::device::{Copies, Device, Frame, Patches, Pinned, Transfer, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
-use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
+use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, Planes, SectionPlan, Span, WORD_PLANES};
 
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]
@@ -227,10 +227,11 @@ impl TokenEncoder {
             let end = group.first_plan + group.sources.len();
             let own = found.device_plans.slice(group.first_plan..end);
             let encoder = &self.encoders[&group.encoder];
-            let mut greatest = greatest.slice_mut(WORD_PLANES * group.first_plan..WORD_PLANES * end);
+            let greatest = greatest.slice_mut(WORD_PLANES * group.first_plan..WORD_PLANES * end);
             let starts = &starts.as_view();
             let Group { batch, found, .. } = group;
-            encoder.write_planes(&stream, batch, found, &own, starts, &mut bytes, &mut words, &mut greatest)?;
+            let planes = Planes { bytes: &mut bytes, words: &mut words, greatest };
+            encoder.write_planes(&stream, batch, found, &own, starts, planes)?;
         }
         Ok(Split { planes, bytes, words, greatest, byte_list, word_list })
     }

@@ -327,33 +327,39 @@ impl Encoder {
         }
     }
 
-    /// Moves tokens to the planes of their chunks, each padded with zeros to a whole group. `greatest` has
-    /// [`WORD_PLANES`] words for each chunk, which must be 0 and receive the largest symbols of its planes of 16-bit
-    /// symbols.
-    #[expect(clippy::too_many_arguments, reason = "what `find` left, and where it goes")]
+    /// Moves tokens to the planes of their chunks, which start at `starts`, each padded with zeros to a whole group.
     pub(crate) fn write_planes(
         &self,
         stream: &Arc<CudaStream>,
         batch: &Batch,
         found: &mut Found<'_>,
         plans: &CudaView<'_, SectionPlan>,
-        planes: &CudaView<'_, PlaneStarts>,
-        bytes: &mut CudaViewMut<'_, u8>,
-        words: &mut CudaViewMut<'_, u16>,
-        greatest: &mut CudaViewMut<'_, u32>,
+        starts: &CudaView<'_, PlaneStarts>,
+        Planes { bytes, words, mut greatest }: Planes<'_, '_>,
     ) -> Result<()> {
         if batch.blocks == 0 {
             return Ok(());
         }
-        if planes.len() != batch.chunks as usize || greatest.len() != batch.chunks as usize * WORD_PLANES {
+        if starts.len() != batch.chunks as usize || greatest.len() != batch.chunks as usize * WORD_PLANES {
             return Err(CudaError::invalid("planes were laid out for another batch"));
         }
         // SAFETY: the caller has laid out the planes one after another according to the plans.
         unsafe {
             launch!(self.sections.lzss_planes on &stream, Grid::new(batch.blocks, SECTION_THREADS); &batch.sections,
-                batch.chunks, &found.counts, &found.starts, plans, planes, &found.slots, bytes, words, greatest)
+                batch.chunks, &found.counts, &found.starts, plans, starts, &found.slots, bytes, words, &mut greatest)
         }
     }
+}
+
+/// Memory for planes.
+pub(crate) struct Planes<'p, 'v> {
+    /// The symbols of planes of bytes.
+    pub bytes: &'p mut CudaViewMut<'v, u8>,
+    /// Those of planes of 16-bit symbols.
+    pub words: &'p mut CudaViewMut<'v, u16>,
+    /// [`WORD_PLANES`] words for each chunk, which must be 0 and receive the largest symbols of its planes of 16-bit
+    /// symbols.
+    pub greatest: CudaViewMut<'p, u32>,
 }
 
 /// The tokens of a batch, those of each data block in its own slot, and their positions among the tokens of their

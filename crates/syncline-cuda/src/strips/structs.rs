@@ -2,7 +2,8 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::{INTERPOLATED, MAX_CLASSES};
-use syncline_core::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS};
+use syncline_core::predict::costs::COST_LOG2;
+use syncline_core::predict::orders::{MOST_LISTED, PREDICTORS};
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN, SYMBOLS, Symbol};
 
 use crate::device_struct::{DeviceStruct, device_struct};
@@ -72,11 +73,8 @@ device_struct! {
         pub predictors: [u8; MOST_LISTED],
         /// Codebooks of codes: 1, or 4 if tiles have classes.
         pub classes: u8,
-        /// 1 if some tile of the chunk has a bitmap, so that the chunk has a codebook of bitmaps. Known once all tiles
-        /// are encoded.
-        pub bitmaps: u8,
         /// Padding.
-        pub reserved: u8,
+        pub reserved: [u8; 2],
         /// Smallest costs of classes 1 to 3, in bits.
         pub thresholds: [u32; MAX_CLASSES - 1],
         /// Bytes of the serialized codebooks of codes.

@@ -80,7 +80,6 @@ pub fn compress_by(
         shape,
         pipeline: resolved.pipeline,
         index: making.index,
-        group_log2: Header::GROUP_LOG2,
         tile_size,
         bound,
         abs_bound: resolved.abs_bound,

@@ -137,7 +137,6 @@ impl Found {
         let (of_codes, of_bitmaps) = codes.codebooks(section.classes);
         let codebooks = &self.codebooks[index * CODEBOOK_ROOM..][..CODEBOOK_ROOM];
         assert!(of_codes == &codebooks[..choice.codebook_bytes as usize], "{what}: codebooks");
-        assert_eq!(choice.bitmaps == 1, !of_bitmaps.is_empty(), "{what}: bitmaps");
         if !of_bitmaps.is_empty() {
             let found = &codebooks[BITMAP_CODEBOOK_AT..][..choice.bitmap_codebook_bytes as usize];
             assert!(of_bitmaps == found, "{what}: codebook of bitmaps");

@@ -1,5 +1,7 @@
 //! Compression on GPUs: elements through page-locked memory to slabs on the devices, records back in order.
 
+mod kept;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,6 +22,8 @@ use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{ChunkRecords, Compressor, Sizing};
 use syncline_cuda::quantize::{BoundScan, ScannedPart};
 
+use self::kept::Kept;
+pub(super) use self::kept::KeptLanes;
 use super::load::Loader;
 use super::plan::{chunk_batches, slab_of};
 use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure, joined};
@@ -35,41 +39,52 @@ const WORKSPACE_SHARE: u64 = 2;
 /// Device memory of a lane whatever its batches.
 const WORKSPACE_BYTES: u64 = 128 << 20;
 
+/// Elements of an array whose lane is kept for the next one: they are one chunk.
+const MOST_KEPT_ELEMENTS: u64 = 1 << 20;
+/// Bytes of the records of a lane that is kept, at least: those of all such arrays, unless their tiles are clipped much.
+const KEPT_ROOM: u64 = 8 * MOST_KEPT_ELEMENTS + 4096;
+
 /// One array on its way through the devices.
-pub(crate) struct Compression<'g> {
+pub(crate) struct Compression {
     element_type: ElementType,
     geometry: Geometry,
     coder: CoderOptions,
     batches: Vec<Range<u64>>,
     /// The lane of each batch.
     lane_of: Vec<usize>,
-    lanes: Vec<Lane<'g>>,
+    lanes: Vec<Lane>,
     /// What the devices keep of the array, if they have room for all of it: it is read once then.
     parts: Option<Vec<Part>>,
+    /// Whether the lane and the part go to the next compression of a small array.
+    keeps: bool,
+    /// Whether no work has failed or was abandoned.
+    is_sound: bool,
 }
 
 /// A device's share of the array, in its memory.
 struct Part {
+    /// At least its elements.
     slab: CudaSlice<u8>,
     elements: Range<u64>,
     /// A lane of the device.
     loader: usize,
+    element_type: ElementType,
     scan: BoundScan,
 }
 
 /// A stream of a device with all it needs.
-struct Lane<'g> {
-    gpu: &'g Gpu,
+struct Lane {
+    gpu: &'static Gpu,
     stream: Arc<CudaStream>,
-    compressor: Compressor<'g>,
+    compressor: Compressor<'static>,
     /// Made when first needed.
-    lossless: Option<LosslessCompressor<'g>>,
+    lossless: Option<LosslessCompressor<'static>>,
     /// Index of the device's part.
     part: usize,
     /// For the elements of a batch, where they are not kept.
     slab: Option<CudaSlice<u8>>,
     records: CudaSlice<u8>,
-    loader: Loader<'g>,
+    loader: Loader<'static>,
     outbound: Outbound,
 }
 
@@ -88,13 +103,13 @@ enum Made {
     Piece(Pinned<u8>, usize),
 }
 
-impl<'g> Compression<'g> {
+impl Compression {
     /// Gets memory and streams for an array.
     ///
     /// # Errors
     /// No memory for it on host or devices, or the driver's.
     pub(crate) fn new(
-        gpus: &'g Gpus,
+        gpus: &Gpus,
         element_type: ElementType,
         geometry: &Geometry,
         options: &CompressOptions,
@@ -105,7 +120,7 @@ impl<'g> Compression<'g> {
     }
 
     pub(super) fn with_sizes(
-        gpus: &'g Gpus,
+        gpus: &Gpus,
         element_type: ElementType,
         geometry: &Geometry,
         options: &CompressOptions,
@@ -129,33 +144,52 @@ impl<'g> Compression<'g> {
             false => (0..devices).map(share).map(|b| batches[b.start].start..batches[b.end - 1].end).collect(),
         };
         let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
+        let keeps = geometry.elements() <= MOST_KEPT_ELEMENTS && options.memory_limit().is_none();
+        let room = if keeps { room.max(KEPT_ROOM) } else { room };
         // What is not looked at beforehand need not be kept.
         let mut resident = !parts.is_empty() && options.bound() != Bound::Lossless;
-        for (gpu, chunks) in gpus.0.iter().zip(&parts) {
+        if keeps {
+            resident &= largest_slab <= sizes.device_memory;
+        }
+        for (gpu, chunks) in gpus.0.iter().zip(&parts).filter(|_| !keeps) {
             let device = &gpu.device;
             device.context().bind_to_thread().map_err(driver)?;
             let (free, _) = device.context().mem_get_info().map_err(driver)?;
             resident &=
                 slab_bytes(chunks) + lanes_each as u64 * lane_bytes <= (free as u64 / 10 * 9).min(sizes.device_memory);
         }
-        let mut lanes = Vec::new();
-        for (part, gpu) in gpus.0[..devices].iter().enumerate() {
+        let (mut lanes, mut kept_part) = (Vec::new(), None);
+        for (part, &gpu) in gpus.0[..devices].iter().enumerate() {
             if options.memory_limit().is_some() {
                 gpu.buffers.clear();
             }
             for _ in 0..lanes_each {
                 let slab = if resident { 0 } else { largest_slab };
-                lanes.push(Lane::new(gpu, part, slab, room, piece).map_err(failure)?);
+                let kept = if keeps { gpu.kept.take(room, piece) } else { None };
+                let lane = match kept {
+                    Some(Kept { lane, part }) => {
+                        kept_part = part;
+                        lane.with_slab(slab)
+                    }
+                    None => Lane::new(gpu, part, slab, room, piece),
+                };
+                lanes.push(lane.map_err(failure)?);
             }
         }
-        let kept = |(part, chunks): (usize, &Range<u64>)| {
+        let mut kept = |(part, chunks): (usize, &Range<u64>)| {
             let loader = part * lanes_each;
             let elements = slab_of(geometry, chunks);
-            let slab = allocate(&lanes[loader].stream, (elements.end - elements.start) * size).map_err(failure)?;
+            let bytes = (elements.end - elements.start) * size;
+            let suits = |part: &Part| part.element_type == element_type && part.slab.len() as u64 >= bytes;
+            if let Some(part) = kept_part.take().filter(suits) {
+                return Ok(Part { elements, loader, ..part });
+            }
+            let room = if keeps { bytes.next_power_of_two() } else { bytes };
+            let slab = allocate(&lanes[loader].stream, room).map_err(failure)?;
             let scan = BoundScan::new(&lanes[loader].gpu.device, element_type).map_err(failure)?;
-            Ok(Part { slab, elements, loader, scan })
+            Ok(Part { slab, elements, loader, element_type, scan })
         };
-        let parts = resident.then(|| parts.iter().enumerate().map(kept).collect::<Result<_>>()).transpose()?;
+        let parts = resident.then(|| parts.iter().enumerate().map(&mut kept).collect::<Result<_>>()).transpose()?;
         // Where the devices keep their shares, batches are where their elements are; else they go round.
         let lane_of = (0..batches.len())
             .map(|batch| match &parts {
@@ -167,12 +201,13 @@ impl<'g> Compression<'g> {
             })
             .collect();
         let geometry = geometry.clone();
-        Ok(Self { element_type, geometry, coder: options.coder_options(), batches, lane_of, lanes, parts })
+        let coder = options.coder_options();
+        Ok(Self { element_type, geometry, coder, batches, lane_of, lanes, parts, keeps, is_sound: true })
     }
 
     /// Prepares for tiles of another size, if these are not those that it was made for. Devices no longer keep the
     /// array then: it is read again.
-    pub(crate) fn with_geometry(self, gpus: &'g Gpus, geometry: &Geometry, options: &CompressOptions) -> Result<Self> {
+    pub(crate) fn with_geometry(self, gpus: &Gpus, geometry: &Geometry, options: &CompressOptions) -> Result<Self> {
         if self.geometry.tile_size() == geometry.tile_size() {
             return Ok(self);
         }
@@ -208,6 +243,7 @@ impl<'g> Compression<'g> {
         empty: &Scan,
         load_from: Option<(&ArraySource<S>, usize)>,
     ) -> Result<Vec<ScannedPart>> {
+        self.is_sound = false;
         let parts = self.parts.as_mut().map_or(&mut [][..], Vec::as_mut_slice);
         // Each device looks at its elements up to where the next one's start, so that none is counted twice.
         let starts = parts.iter().skip(1).map(|part| part.elements.start).chain([self.geometry.elements()]);
@@ -229,8 +265,9 @@ impl<'g> Compression<'g> {
                     }))
                 })
                 .collect();
-            looking.into_iter().map(joined).collect()
+            looking.into_iter().map(joined).collect::<Result<Vec<_>>>()
         })
+        .inspect(|_: &Vec<ScannedPart>| self.is_sound = true)
     }
 
     /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks'
@@ -244,6 +281,7 @@ impl<'g> Compression<'g> {
         write: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(Vec<u32>, ErrorSummary)> {
         let threads = pool.threads().div_ceil(self.lanes.len().max(1));
+        self.is_sound = false;
         let (geometry, batches, lane_of, parts) = (&self.geometry, &self.batches, &self.lane_of, &self.parts);
         let job = Job { array, header, geometry, coder: &self.coder, threads };
         std::thread::scope(|scope| {
@@ -289,6 +327,20 @@ impl<'g> Compression<'g> {
             }
             Ok((lengths, total))
         })
+        .inspect(|_| self.is_sound = true)
+    }
+}
+
+impl Drop for Compression {
+    fn drop(&mut self) {
+        if !self.keeps || !self.is_sound {
+            return;
+        }
+        let mut parts = self.parts.take().into_iter().flatten();
+        for lane in self.lanes.drain(..) {
+            let gpu = lane.gpu;
+            gpu.kept.give_back(Kept { lane, part: parts.next() });
+        }
     }
 }
 
@@ -308,8 +360,8 @@ struct Job<'a, S: ?Sized> {
     threads: usize,
 }
 
-impl<'g> Lane<'g> {
-    fn new(gpu: &'g Gpu, part: usize, slab: u64, records: u64, piece: usize) -> CudaResult<Self> {
+impl Lane {
+    fn new(gpu: &'static Gpu, part: usize, slab: u64, records: u64, piece: usize) -> CudaResult<Self> {
         let stream = gpu.device.context().new_stream().doing("making a stream")?;
         Ok(Self {
             gpu,
@@ -324,6 +376,15 @@ impl<'g> Lane<'g> {
         })
     }
 
+    /// Returns the lane with a slab of at least so many bytes, if these are not 0.
+    fn with_slab(mut self, slab: u64) -> CudaResult<Self> {
+        if slab > 0 && self.slab.as_ref().is_none_or(|own| (own.len() as u64) < slab) {
+            self.slab = None;
+            self.slab = Some(allocate(&self.stream, slab)?);
+        }
+        Ok(self)
+    }
+
     /// Compresses the lane's batches one after another and hands over what they become.
     fn run<'b, S: ReadAt + ?Sized>(
         &mut self,
@@ -336,7 +397,10 @@ impl<'g> Lane<'g> {
         for chunks in batches {
             let mut own = self.slab.take();
             let slab = match (part, &mut own) {
-                (Some(part), _) => Slab { bytes: part.slab.as_view(), first_element: part.elements.start },
+                (Some(part), _) => {
+                    let bytes = (part.elements.end - part.elements.start) as usize * job.header.element_type.size();
+                    Slab { bytes: part.slab.slice(..bytes), first_element: part.elements.start }
+                }
                 (None, Some(own)) => {
                     let elements = slab_of(job.geometry, chunks);
                     let slab = &mut own.as_view_mut();
@@ -379,7 +443,7 @@ impl<'g> Lane<'g> {
     }
 }
 
-impl Lane<'_> {
+impl Lane {
     /// A buffer for records: one that waits, a new one, or one that comes back. `None` if nobody writes any more.
     fn buffer(&mut self, returned: &Receiver<Pinned<u8>>) -> Result<Option<Pinned<u8>>> {
         let outbound = &mut self.outbound;
@@ -394,7 +458,7 @@ impl Lane<'_> {
     }
 }
 
-impl Drop for Lane<'_> {
+impl Drop for Lane {
     fn drop(&mut self) {
         // A slab is shared by lanes and remembers only who read it last: it must not be given back while this lane's
         // work is still queued. There is nobody to report to.
@@ -418,7 +482,8 @@ fn load<S: ReadAt + ?Sized>(
 
 /// Most bytes of the records of some chunks: all raw.
 fn records_room(geometry: &Geometry, chunks: &Range<u64>, element_bytes: u64) -> u64 {
-    let chunk = u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len() * element_bytes;
+    let chunk = u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len();
+    let chunk = chunk.min(geometry.elements()) * element_bytes;
     (chunks.end - chunks.start) * (chunk + (RECORD_HEADER_LEN + ALIGNMENT) as u64)
 }
 

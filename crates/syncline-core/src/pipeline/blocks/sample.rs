@@ -13,7 +13,7 @@ use crate::quantize::Real;
 const PIECES: usize = 4;
 const PIECE_LOG2: (u32, u32) = (12, 15);
 /// Binary logarithm of the share of a piece in a chunk.
-const SHARE_LOG2: u32 = 6;
+const SHARE_LOG2: u32 = 5;
 
 /// Chooses how the blocks of a chunk are coded.
 pub(super) fn choose<T: Real>(

@@ -131,19 +131,10 @@ fn find_by<const KEY: usize, const SYMBOLS: usize>(
         1 => _mm512_mask_add_epi8(a, mask, a, b),
         _ => _mm512_mask_add_epi16(a, mask as u32, a, b),
     };
-    let mut numbers = [0u8; VECTOR];
-    for (i, number) in numbers.iter_mut().enumerate() {
-        *number = if KEY == 1 { i as u8 } else { (i / 2) as u8 * u8::from(i % 2 == 0) };
-    }
-    // SAFETY: an unaligned load of the array.
-    let numbers = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
-    let one = set(1);
+    let (numbers, one) = (lane_numbers::<KEY>(), set(1));
     let has_pairs = KEY == 1 && SYMBOLS == 2;
     if has_pairs {
-        let symbols = &keys[FRONT..FRONT + symbols + 1];
-        for (pair, both) in pairs[FRONT..].iter_mut().zip(symbols.windows(2)) {
-            *pair = both[0].wrapping_add(both[1].wrapping_mul(PAIR_FACTOR));
-        }
+        write_pairs(&keys[FRONT..FRONT + symbols + 1], &mut pairs[FRONT..]);
     }
     // Vectors in which hashes gave a candidate that has other symbols.
     let mut mistaken = 0;
@@ -186,8 +177,7 @@ fn find_by<const KEY: usize, const SYMBOLS: usize>(
             1 => _mm512_mask_cmple_epu8_mask(_mm512_test_epi8_mask(distance, distance), distance, positions),
             _ => _mm512_mask_cmple_epu16_mask(_mm512_test_epi16_mask(distance, distance), distance, positions).into(),
         };
-        let mut distance = _mm512_setzero_si512();
-        let mut is_found = false;
+        let (mut distance, mut is_found) = (_mm512_setzero_si512(), false);
         if has_pairs && mistaken * 4 <= from / lanes {
             let here = pairs_at(0);
             let mut number = set(WINDOW);
@@ -253,36 +243,65 @@ fn find_by<const KEY: usize, const SYMBOLS: usize>(
         }
         if left < lanes + REACH {
             // A match ends at the end of the block.
-            length = match KEY {
-                1 => _mm512_min_epu8(length, _mm512_subs_epu8(set(left.min(255)), numbers)),
-                _ => _mm512_min_epu16(length, _mm512_subs_epu16(set(left), numbers)),
-            };
+            length = at_most_left::<KEY>(length, left, numbers);
             alive = equal(alive, length, set(REACH));
         }
         let is_match = match KEY {
             1 => _mm512_cmpge_epu8_mask(length, set(min_match)),
             _ => _mm512_cmpge_epu16_mask(length, set(min_match)).into(),
         };
-        let keep = |mask: u64, vector| match KEY {
-            1 => _mm512_maskz_mov_epi8(mask, vector),
-            _ => _mm512_maskz_mov_epi16(mask as u32, vector),
-        };
+        let keep = |mask: u64, vector| put(_mm512_setzero_si512(), mask, vector);
         let step = keep(!alive, put(one, is_match, length));
         let distance = keep(is_match, distance);
         may_match[from / 64] |= is_match << (from % 64);
         all += is_match.count_ones() as usize;
-        for (bytes, vector) in [(&mut *steps, step), (&mut *distances, distance)] {
-            let bytes: &mut [u8; VECTOR] = (&mut bytes[from..from + VECTOR]).try_into().expect("VECTOR bytes");
-            // SAFETY: unaligned stores to the array or its first half.
-            unsafe {
-                match KEY {
-                    1 => _mm512_storeu_si512(bytes.as_mut_ptr().cast(), vector),
-                    _ => _mm256_storeu_si256(bytes.as_mut_ptr().cast(), _mm512_cvtepi16_epi8(vector)),
-                }
-            }
-        }
+        store_bytes::<KEY>(&mut steps[from..], step);
+        store_bytes::<KEY>(&mut distances[from..], distance);
     }
     all
+}
+
+/// Returns the number of each lane of `KEY` bytes.
+#[target_feature(enable = "avx512vbmi")]
+fn lane_numbers<const KEY: usize>() -> __m512i {
+    let mut numbers = [0u8; VECTOR];
+    for (i, number) in numbers.iter_mut().enumerate() {
+        *number = if KEY == 1 { i as u8 } else { (i / 2) as u8 * u8::from(i % 2 == 0) };
+    }
+    // SAFETY: an unaligned load of the array.
+    unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
+}
+
+/// Writes the hashes of the pairs of consecutive symbols.
+fn write_pairs(symbols: &[u8], pairs: &mut [u8]) {
+    for (pair, both) in pairs.iter_mut().zip(symbols.windows(2)) {
+        *pair = both[0].wrapping_add(both[1].wrapping_mul(PAIR_FACTOR));
+    }
+}
+
+/// Returns the lengths of matches, at most the symbols from each lane's position to the end of the block, of which lane
+/// 0 has `left`.
+#[inline]
+#[target_feature(enable = "avx512vbmi")]
+fn at_most_left<const KEY: usize>(length: __m512i, left: usize, numbers: __m512i) -> __m512i {
+    match KEY {
+        1 => _mm512_min_epu8(length, _mm512_subs_epu8(_mm512_set1_epi8(left.min(255) as i8), numbers)),
+        _ => _mm512_min_epu16(length, _mm512_subs_epu16(_mm512_set1_epi16(left as i16), numbers)),
+    }
+}
+
+/// Stores the low byte of each lane of `KEY` bytes to the front of `bytes`, which has at least a vector.
+#[inline]
+#[target_feature(enable = "avx512vbmi")]
+fn store_bytes<const KEY: usize>(bytes: &mut [u8], lanes: __m512i) {
+    let bytes: &mut [u8; VECTOR] = bytes.first_chunk_mut().expect("VECTOR bytes");
+    // SAFETY: unaligned stores to the array or its first half.
+    unsafe {
+        match KEY {
+            1 => _mm512_storeu_si512(bytes.as_mut_ptr().cast(), lanes),
+            _ => _mm256_storeu_si256(bytes.as_mut_ptr().cast(), _mm512_cvtepi16_epi8(lanes)),
+        }
+    }
 }
 
 /// Implements [`mark_token_starts`](super::super::window_bitmap::mark_token_starts).
