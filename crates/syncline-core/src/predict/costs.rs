@@ -42,7 +42,7 @@ fn total_cost_portable(codes: &[i32]) -> u32 {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::simd::{self, Kernel};
     use proptest::prelude::*;
