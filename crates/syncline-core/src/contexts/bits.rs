@@ -37,7 +37,7 @@ impl PackedWriter {
     }
 
     /// Returns the number of bits so far.
-    pub fn len(&self) -> usize {
+    pub fn bits(&self) -> usize {
         self.out.len() * 8 + self.filled as usize
     }
 
@@ -117,7 +117,7 @@ mod tests {
             writer.put(number as u32 & 0x1F, 5);
             writer.put(number as u32, 32);
         }
-        let bits = writer.len();
+        let bits = writer.bits();
         let bytes = writer.finish();
         assert_eq!(bytes.len(), bits.div_ceil(8));
         let mut reader = PackedReader::new(&bytes);

@@ -33,7 +33,7 @@ impl Encoder {
             self.words.push(self.state as u16);
             self.state >>= 16;
         }
-        self.state = (self.state / frequency << log2) + self.state % frequency + start;
+        self.state = ((self.state / frequency) << log2) + self.state % frequency + start;
     }
 
     /// Codes up to 16 bits.
@@ -58,7 +58,7 @@ impl Encoder {
             self.words.push(self.state as u16);
             self.state >>= 16;
         }
-        let quotient = (u128::from(self.state) * u128::from(inverse) >> 64) as u32;
+        let quotient = ((u128::from(self.state) * u128::from(inverse)) >> 64) as u32;
         self.state = self.state + bias + quotient * complement;
     }
 
@@ -253,7 +253,7 @@ mod tests {
                 .map(|_| {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     let bits = random >> 27;
-                    let code = (random >> 5) as i32 % limit >> (bits % 19);
+                    let code = ((random >> 5) as i32 % limit) >> (bits % 19);
                     if random & 1 << 26 != 0 { -code } else { code }
                 })
                 .collect();

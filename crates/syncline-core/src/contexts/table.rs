@@ -99,7 +99,7 @@ impl Tables {
             let mut writer = PackedWriter::default();
             let tables = write(&groups, precision, &mut writer);
             let bits: u64 = groups.iter().zip(&tables).map(|(group, table)| table.cost(&group.counts)).sum();
-            (bits + ((writer.len() as u64) << LOG_BITS), precision)
+            (bits + ((writer.bits() as u64) << LOG_BITS), precision)
         });
         let best = priced.iter().min().map_or(PRECISIONS[0], |best| best.1);
         let tables = write(&groups, best, out);
@@ -234,7 +234,7 @@ mod tests {
             std::array::from_fn(|symbol| {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let scale = (1u64 << 20) >> (symbol * (1 + context % 7)).min(40);
-                (u64::from(random >> 8) * scale >> 24) as u32
+                ((u64::from(random >> 8) * scale) >> 24) as u32
             })
         })
     }
@@ -253,8 +253,8 @@ mod tests {
             for (context, counts) in counts.iter().enumerate() {
                 let table = &tables.tables[usize::from(tables.of_context[context])];
                 assert_eq!(table.starts[SYMBOLS], TOTAL as u16);
-                for symbol in 0..SYMBOLS {
-                    assert!(counts[symbol] == 0 || table.frequency(symbol) > 0, "{context} {symbol}");
+                for (symbol, &count) in counts.iter().enumerate() {
+                    assert!(count == 0 || table.frequency(symbol) > 0, "{context} {symbol}");
                 }
             }
         }

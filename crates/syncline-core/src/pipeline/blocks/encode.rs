@@ -88,7 +88,8 @@ pub(super) struct Coder<'a, T: Real> {
 impl<T: Real> Coder<'_, T> {
     /// Codes the elements of a block.
     fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
-        self.encode_roughly(x, extent, plan);
+        self.begin(x, extent, plan);
+        self.encode_unmasked(x);
         let of_header = self.header.patterns.len();
         self.masks[..of_header].iter_mut().for_each(|mask| _ = mask.code(extent));
         // Zeros are kept exactly: by a mask, where that costs less than verbatim values.
@@ -106,8 +107,18 @@ impl<T: Real> Coder<'_, T> {
         }
     }
 
-    /// Codes the elements of a block without a mask of zeros.
-    pub fn encode_roughly(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
+    /// Codes the elements of a block, as if all zeros were masked that codes do not keep.
+    pub fn encode_without_zeros(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
+        self.begin(x, extent, plan);
+        if let Some(zeros) = self.masks.get_mut(self.header.patterns.len()).filter(|_| !plan.on_grid) {
+            zeros.find(x, 0);
+            zeros.add_to(&mut self.excluded);
+        }
+        self.encode_unmasked(x);
+    }
+
+    /// Finds the elements of a block that hold fill patterns.
+    fn begin(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         self.block.begin(extent, plan);
         let patterns = patterns_of(&self.header.patterns);
         self.masks.resize_with(patterns.len(), Mask::default);
@@ -121,7 +132,6 @@ impl<T: Real> Coder<'_, T> {
         if let Some(zeros) = self.masks.get_mut(of_header) {
             zeros.kind = MaskKind::Nothing;
         }
-        self.encode_unmasked(x);
     }
 
     fn encode_unmasked(&mut self, x: &[T]) {

@@ -10,10 +10,10 @@ use crate::pipeline::context::ElementSource;
 use crate::quantize::Real;
 
 /// Most pieces of the sample, and the binary logarithm of the elements of each, at least and at most.
-const PIECES: usize = 2;
+const PIECES: usize = 4;
 const PIECE_LOG2: (u32, u32) = (12, 15);
 /// Binary logarithm of the share of a piece in a chunk.
-const SHARE_LOG2: u32 = 6;
+const SHARE_LOG2: u32 = 5;
 
 /// Chooses how the blocks of a chunk are coded.
 pub(super) fn choose<T: Real>(
@@ -43,16 +43,17 @@ pub(super) fn choose<T: Real>(
         pieces.push((x, extent));
     }
     let mut best = Best { bits: u64::MAX, plan: Plan { on_grid, division: Division::Boxes, ..Plan::default() } };
-    // First the axis of the slices, then the share of the slice before, then the scheme.
+    // First the axis of the slices and the scheme, then the share of the slice before.
     for slices in Plan::slices(geometry.axes()) {
-        best.consider(coder, &pieces, Plan { slices, share: u8::from(slices.is_some()), ..best.plan });
+        for cubic in [false, true] {
+            best.consider(coder, &pieces, Plan { slices, share: u8::from(slices.is_some()), cubic, ..best.plan });
+        }
     }
     if best.plan.slices.is_some() {
         for share in [0, 2] {
             best.consider(coder, &pieces, Plan { share, ..best.plan });
         }
     }
-    best.consider(coder, &pieces, Plan { cubic: true, ..best.plan });
     let Best { bits, plan } = best;
     let elements: usize = pieces.iter().map(|(x, _)| x.len()).sum();
     Ok(Plan { division: division(bits, elements as u64, geometry.unclipped_len()), ..plan })
@@ -89,16 +90,13 @@ fn cost<T: Real>(coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Pl
     let mut counts = vec![[0u32; SYMBOLS]; CONTEXTS];
     let mut bits = 0u64;
     for (x, extent) in pieces {
-        coder.encode_roughly(x, *extent, plan);
+        coder.encode_without_zeros(x, *extent, plan);
         for event in coder.block.events.iter().flatten() {
             let symbol = Symbol::of(event.code());
             counts[event.context()][usize::from(symbol.symbol)] += 1;
             bits += u64::from(symbol.count);
         }
-        for &place in &coder.block.missed {
-            // Zeros may be masked.
-            bits += if x[place as usize].bits() == 0 { 8 } else { 8 * (4 + size_of::<T>() as u64) };
-        }
+        bits += coder.block.missed.len() as u64 * 8 * (4 + size_of::<T>() as u64);
     }
     let of_context = |counts: &[u32; SYMBOLS]| {
         let sum: u32 = counts.iter().sum();

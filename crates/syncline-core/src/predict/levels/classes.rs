@@ -36,7 +36,7 @@ impl Level {
     }
 
     /// Returns the number of elements.
-    pub fn len(&self) -> usize {
+    pub fn elements(&self) -> usize {
         self.extent.iter().product()
     }
 
@@ -66,7 +66,7 @@ pub fn split<V: Copy>(from: &[V], level: &Level, classes: &mut Classes<V>) {
     for (class, elements) in classes.iter_mut().enumerate() {
         elements.resize(level.class_len(class), from[0]);
     }
-    simd::run(Split { from: &from[..level.len()], level, classes });
+    simd::run(Split { from: &from[..level.elements()], level, classes });
 }
 
 struct Split<'a, V> {
@@ -109,7 +109,7 @@ impl<V: Copy> Kernel for Split<'_, V> {
 /// # Panics
 /// A class has not as many elements as the level says, or there are none.
 pub fn joined<V: Copy>(first: &[V], classes: &Classes<V>, level: &Level, out: &mut Vec<V>) {
-    out.resize(level.len(), first[0]);
+    out.resize(level.elements(), first[0]);
     simd::run(Join { first, classes, level, out });
 }
 
@@ -152,7 +152,7 @@ impl<V: Copy> Kernel for Join<'_, V> {
 /// Returns the class of the first element of row `number`.
 fn class_of_row(level: &Level, number: usize, ny: usize) -> usize {
     let (z, y) = (number / ny, number % ny);
-    usize::from(level.halved[0]) * (z & 1) | (usize::from(level.halved[1]) * (y & 1)) << 1
+    (usize::from(level.halved[0]) * (z & 1)) | ((usize::from(level.halved[1]) * (y & 1)) << 1)
 }
 
 #[cfg(test)]
@@ -170,8 +170,8 @@ mod tests {
                 for level in &levels {
                     let mut classes = Classes::default();
                     split(&lattice, level, &mut classes);
-                    for class in 0..8 {
-                        assert_eq!(classes[class].len(), level.class_len(class), "{extent:?} {class}");
+                    for (class, elements) in classes.iter().enumerate() {
+                        assert_eq!(elements.len(), level.class_len(class), "{extent:?} {class}");
                     }
                     lattice.clone_from(&classes[0]);
                     parts.push(classes);

@@ -92,9 +92,7 @@ fn along_row<T: Real>(from: &[T], cubic: bool, is_first: bool, out: &mut [T]) {
     for (k, out) in out[1..end].iter_mut().enumerate() {
         store(out, between(Some(before[k]), a[k], Some(b[k]), Some(after[k]), cubic), is_first);
     }
-    for k in end..out.len() {
-        one(k, &mut out[k]);
-    }
+    out.iter_mut().enumerate().skip(end).for_each(|(k, out)| one(k, out));
 }
 
 /// Interpolates across rows: those before and after, as far as they exist.

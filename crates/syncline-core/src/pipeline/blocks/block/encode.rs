@@ -1,0 +1,213 @@
+//! The elements of a block to codes.
+
+use super::{Block, Event};
+use crate::contexts::context_row;
+use crate::pipeline::blocks::plan::Division;
+use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
+use crate::pipeline::blocks::units::whole_row;
+use crate::predict::levels::{PASSES, predict_row, split};
+use crate::quantize::Real;
+use crate::quantize::mask::TileMask;
+use crate::simd::{self, InstructionSet, Kernel};
+
+impl<T: Real> Block<T> {
+    /// Predicts and quantizes the elements `x`, in raster order, of a block that was begun and whose exclusion is
+    /// known.
+    pub fn encode(&mut self, x: &[T], quantizer: &Quantizer<T>) {
+        let units = self.units();
+        self.events.resize_with(units, Vec::new);
+        self.events.iter_mut().for_each(Vec::clear);
+        self.missed.clear();
+        self.order.arrange(self.extent, x, &mut self.arranged);
+        for (number, level) in self.levels.iter().enumerate() {
+            let (finer, coarser) = self.x.split_at_mut(number);
+            let from = finer.last().map_or(&self.arranged, |classes| &classes[0]);
+            split(from, level, &mut coarser[0]);
+        }
+        self.encode_anchors(quantizer);
+        for number in (0..self.levels.len()).rev() {
+            for class in PASSES {
+                self.encode_class(number, class, quantizer);
+            }
+            self.join(number);
+            if number > 0 {
+                self.join_codes(number);
+            }
+        }
+    }
+
+    /// Returns the reconstructed elements after [`Self::encode`], in raster order.
+    pub fn reconstructed(&self, out: &mut [T]) {
+        self.order.restore(self.extent, &self.lattice, out);
+    }
+
+    fn encode_anchors(&mut self, quantizer: &Quantizer<T>) {
+        let anchors = self.levels.len().checked_sub(1).map_or(&self.arranged, |last| &self.x[last][0]);
+        let x = anchors.clone();
+        self.anchors.clear();
+        self.lattice.clear();
+        let mut before = 0;
+        let mut missed = Vec::new();
+        for (number, &x) in x.iter().enumerate() {
+            if self.any_excluded && self.anchor_exclusion()[number] != 0 {
+                self.anchors.push(before);
+                continue;
+            }
+            let (mut q, mut exact) = ([0], TileMask::default());
+            let mut misses = quantizer.linear.quantize_tile(&[x], &mut q, &mut exact);
+            let value = quantizer.linear.value(q[0]);
+            misses |= quantizer.interpolation.reserved().iter().any(|reserved| reserved.bits() == value.bits());
+            misses |= quantizer.range.is_some_and(|range| range.outside(&[x]).is_some());
+            if misses {
+                missed.push(number);
+                q[0] = before;
+            }
+            before = q[0];
+            self.anchors.push(before);
+        }
+        self.lattice.extend(self.anchors.iter().map(|&q| quantizer.linear.value(q)));
+        self.code_lattice.clear();
+        self.code_lattice.resize(x.len(), 0);
+        for number in missed {
+            self.missed.push(self.order.place(self.extent, [number, 0, 0]) as u32);
+        }
+    }
+
+    fn encode_class(&mut self, number: usize, class: usize, quantizer: &Quantizer<T>) {
+        let len = self.levels[number].class_len(class);
+        self.codes[number][class].resize(len, 0);
+        self.values[class].resize(len, T::from_bits(0));
+        if len == 0 {
+            return;
+        }
+        let mut values = std::mem::take(&mut self.values[class]);
+        let mut codes = std::mem::take(&mut self.codes[number][class]);
+        let rows = EncodeRows { block: self, number, class, quantizer, values: &mut values, codes: &mut codes };
+        if simd::run(rows) {
+            self.list_missed(number, class, &mut codes);
+        }
+        self.values[class] = values;
+        self.codes[number][class] = codes;
+        simd::run(CollectEvents { block: self, number, class });
+    }
+
+    /// Lists the elements of a class whose codes are [`MISSED`], and gives them code 0.
+    fn list_missed(&mut self, number: usize, class: usize, codes: &mut [i32]) {
+        let level = self.levels[number];
+        let [_, ny, nx] = level.class(class);
+        for (at, code) in codes.iter_mut().enumerate().filter(|(_, code)| **code == MISSED) {
+            *code = 0;
+            let at = [at / (ny * nx), at / nx % ny, at % nx];
+            let place = std::array::from_fn(|axis| match level.halved[axis] {
+                true => (2 * at[axis] + (class >> axis & 1)) << number,
+                false => at[axis],
+            });
+            self.missed.push(self.order.place(self.extent, place) as u32);
+        }
+    }
+}
+
+/// Predicts and quantizes the elements of a class. Returns whether any is not within the bound.
+struct EncodeRows<'a, T: Real> {
+    block: &'a mut Block<T>,
+    number: usize,
+    class: usize,
+    quantizer: &'a Quantizer<T>,
+    values: &'a mut [T],
+    codes: &'a mut [i32],
+}
+
+impl<T: Real> Kernel for EncodeRows<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> bool {
+        let Self { block, number, class, quantizer, values, codes } = self;
+        let level = block.levels[number];
+        let [_, ny, nx] = level.class(class);
+        let mut before = std::mem::take(&mut block.before);
+        before.clear();
+        before.resize(ny * nx, T::from_bits(0));
+        let rho = T::nearest(block.plan.rho());
+        let follows = block.plan.share > 0;
+        let mut predicted = vec![T::from_bits(0); nx];
+        let mut any_missed = false;
+        let rows = values.chunks_exact_mut(nx).zip(codes.chunks_exact_mut(nx));
+        for (row, (values, codes)) in rows.enumerate() {
+            let (z, y) = (row / ny, row % ny);
+            predict_row((&block.lattice, &block.values), &level, class, [z, y], block.plan.cubic, &mut predicted);
+            let before = &mut before[y * nx..][..nx];
+            if follows {
+                // The difference of a slice to come is measured from the prediction without this share.
+                for k in 0..nx {
+                    let own = before[k];
+                    before[k] = predicted[k];
+                    predicted[k] = rho.mul_add(own, predicted[k]);
+                }
+            }
+            let x = &block.x[number][class][row * nx..][..nx];
+            let excluded = if block.any_excluded { &block.excluded[number][class][row * nx..][..nx] } else { &[] };
+            if block.plan.on_grid {
+                quantizer.quantize_on_grid(x, &mut predicted, codes, values);
+            } else {
+                quantizer.quantize_from(x, &predicted, codes, values);
+            }
+            any_missed |= quantizer.check(x, excluded, &predicted, (codes, values));
+            if follows {
+                for k in 0..nx {
+                    before[k] = values[k] - before[k];
+                }
+            }
+        }
+        block.before = before;
+        any_missed
+    }
+}
+
+/// Appends the codes of a class and their contexts to the events of their units.
+struct CollectEvents<'a, T> {
+    block: &'a mut Block<T>,
+    number: usize,
+    class: usize,
+}
+
+impl<T: Real> Kernel for CollectEvents<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        let Self { block, number, class } = self;
+        let level = block.levels[number];
+        let [nz, ny, nx] = level.class(class);
+        let slices = block.plan.slices.is_some();
+        let in_boxes = number == 0 && block.plan.division != Division::One;
+        let mut sums = Vec::new();
+        let mut contexts = vec![0; nx];
+        for (z, y) in (0..nz).flat_map(|z| (0..ny).map(move |y| (z, y))) {
+            let mut unit = if in_boxes { block.boxes.first_of_row([z, y]) } else { 0 };
+            let mut start = 0;
+            while start < nx {
+                let part = match in_boxes {
+                    true => block.boxes.part(unit, z, nx, slices),
+                    false => whole_row(z, nx, slices),
+                };
+                let contexts = &mut contexts[..part.x[1] - part.x[0]];
+                let known = (&block.code_lattice[..], &block.codes[number]);
+                context_row(known, (&level, number), class, [z, y], &part, (&mut sums, contexts));
+                let at = (z * ny + y) * nx + start;
+                let codes = &block.codes[number][class][at..][..contexts.len()];
+                let events = &mut block.events[if in_boxes { unit + 1 } else { 0 }];
+                if block.any_excluded {
+                    let excluded = &block.excluded[number][class][at..][..contexts.len()];
+                    let all = codes.iter().zip(&*contexts).zip(excluded);
+                    let coded = all.filter(|(_, excluded)| **excluded == 0);
+                    events.extend(coded.map(|((&code, &context), _)| Event::new(code, context)));
+                } else {
+                    events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
+                }
+                start = part.x[1];
+                unit += 1;
+            }
+        }
+    }
+}
