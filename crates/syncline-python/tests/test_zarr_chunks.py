@@ -171,7 +171,8 @@ def test_a_slice_is_read_while_its_chunk_is_rewritten(tmp_path):
     store.streams = [streams[0], None]
     for start in range(0, 60_000, 20_000):
         part = stored[start : start + 9]
-        assert (part == 0).all() or distance(part, arrays[0][start : start + 9]) <= 1e-5
+        # The start of a chunk is read by one request, and may be that of the stream before these.
+        assert (part == 0).all() or any(distance(part, array[start : start + 9]) <= 1e-5 for array in arrays)
     # Damage that stays is reported.
     store.streams = [streams[1][:300] + bytes(200) + streams[1][500:]]
     with pytest.raises(syncline.SynclineError):
