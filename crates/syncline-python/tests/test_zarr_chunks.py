@@ -161,7 +161,7 @@ def test_a_slice_is_read_while_its_chunk_is_rewritten(tmp_path):
     # The streams have different lengths.
     arrays = [np.random.default_rng(0).uniform(2, 2 + level, 1 << 16).astype("f4") for level in range(1, 9)]
     streams = [syncline.compress(array, abs=1e-5) for array in arrays]
-    assert min(map(len, streams)) > 16 << 10
+    assert min(map(len, streams)) > 20 << 10
     store = Rewriting(LocalStore(tmp_path), streams)
     stored = create_array(store, shape=(1 << 16,), chunks=(1 << 16,), dtype="f4", abs=1e-5)
     stored[...] = arrays[0]
