@@ -70,7 +70,7 @@ fn parse_effort(text: &str) -> Result<Effort, String> {
 }
 
 fn parse_tile_size(text: &str) -> Result<TileSize, String> {
-    TileSize::ALL.into_iter().find(|size| size.name() == text).ok_or_else(|| "small or large".to_owned())
+    TileSize::ALL.into_iter().find(|size| size.name() == text).ok_or_else(|| "small, large, or block".to_owned())
 }
 
 /// Arguments of what is timed.

@@ -29,23 +29,57 @@ pub enum TileSize {
     /// 16x16x16, 64x64, or 4,096 elements: more is predicted inside of a tile, but a part of an array takes larger
     /// tiles to be decoded. Only in streams with token codebooks.
     Large,
+    /// Blocks: up to 64x64x64, 512x512, or 262,144 elements, interpolated level by level, with codes by contexts. The
+    /// smallest streams; a part of an array takes all of the blocks that it meets. Only in quantized streams.
+    Block,
+}
+
+/// Binary logarithm of the most elements of a block.
+const BLOCK_LOG2: u32 = 18;
+
+/// Returns extents that are powers of two, none above that of `most`, whose product is 2^`log2` or as large as `most`
+/// allows, and which differ as little as possible, with the faster axes the longer ones.
+///
+/// ```
+/// use syncline_core::geometry::balanced_extent;
+/// assert_eq!(balanced_extent([64, 64, 64], 15), [32, 32, 32]);
+/// assert_eq!(balanced_extent([16, 1 << 20, 4], 18), [16, 4096, 4]);
+/// assert_eq!(balanced_extent([4, 2, 1], 18), [4, 2, 1]);
+/// ```
+pub fn balanced_extent(most: [usize; 3], log2: u32) -> [usize; 3] {
+    let mut extent = [1; 3];
+    for _ in 0..log2 {
+        let growing = (0..3).rev().filter(|&axis| extent[axis] < most[axis]);
+        match growing.min_by_key(|&axis| extent[axis]) {
+            Some(axis) => extent[axis] *= 2,
+            None => break,
+        }
+    }
+    extent
 }
 
 impl TileSize {
+    /// The sizes of tiles that GPUs have, too.
+    pub const TILES: [Self; 2] = [Self::Small, Self::Large];
     /// All sizes.
-    pub const ALL: [Self; 2] = [Self::Small, Self::Large];
+    pub const ALL: [Self; 3] = [Self::Small, Self::Large, Self::Block];
 
-    /// Returns the name on the command line: `small` or `large`.
+    /// Returns the name on the command line: `small`, `large`, or `block`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
             Self::Large => "large",
+            Self::Block => "block",
         }
     }
 
-    /// Returns the extents `[z, y, x]` of tiles that extend along `axes` axes, 1 to 3.
-    const fn extent(self, axes: usize) -> [usize; 3] {
+    /// Returns the extents `[z, y, x]` of tiles that extend along `axes` axes, 1 to 3, of an array of these extents.
+    fn extent(self, axes: usize, dims: [u64; 3]) -> [usize; 3] {
         match (self, axes) {
+            (Self::Block, _) => balanced_extent(
+                dims.map(|extent| (extent.min(1 << BLOCK_LOG2) as usize).next_power_of_two()),
+                BLOCK_LOG2,
+            ),
             (Self::Small, 1) => [1, 1, 1024],
             (Self::Small, 2) => [1, 32, 32],
             (Self::Small, _) => [8, 8, 8],
@@ -135,6 +169,8 @@ impl Geometry {
             0x400_0000..0x1000_0000 => 1 << 21,
             _ => 1 << 22,
         };
+        // Tables of contexts are worth their bytes in large chunks.
+        let target = if size == TileSize::Block { target.max(1 << 21) } else { target };
         Self::build(shape, size, |tile_elements| target / tile_elements)
     }
 
@@ -170,7 +206,7 @@ impl Geometry {
         dims[0] = merged.iter().product();
         dims[4 - own.len()..].copy_from_slice(own);
         let axes = kept.len().clamp(1, 3);
-        let tile = size.extent(axes);
+        let tile = size.extent(axes, [dims[1], dims[2], dims[3]]);
         let grid = [
             dims[0],
             dims[1].div_ceil(tile[0] as u64),

@@ -10,6 +10,7 @@ pub mod array;
 pub mod bits;
 pub mod bound;
 pub mod container;
+pub mod contexts;
 pub mod error;
 pub mod geometry;
 pub mod huffman;

@@ -2,10 +2,14 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+pub mod costs;
 pub mod interpolate;
+pub mod levels;
 pub mod lorenzo;
 pub mod orders;
 pub mod planes;
+pub mod residuals;
+mod sums;
 mod tile;
 pub mod word;
 pub mod words;

@@ -15,6 +15,7 @@ mod index;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 pub use alphabet::{Meaning, SYMBOLS, Symbol};
 pub use codebook::{Encoder, MAX_LENGTH};

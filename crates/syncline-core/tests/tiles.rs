@@ -32,14 +32,16 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     let verbatim = excluded.without(&fill.mask);
     fill_excluded(&mut q, tile.extent, &excluded);
     let base = q[0];
-    let integers: Vec<[i32; 1]> = q.iter().map(|q| [q.wrapping_sub(base)]).collect();
-    let mut codes = vec![[0]; q.len()];
-    let mut cost = |predictor| orders::predict(&integers, tile.extent, predictor, &mut codes);
-    let predictor = orders::predictors(axes).min_by_key(|&predictor| cost(predictor)).unwrap();
-    cost(predictor);
+    let residuals = |predictor| {
+        let mut codes: Vec<i32> = q.iter().map(|q| q.wrapping_sub(base)).collect();
+        orders::difference(&mut codes, tile.extent, predictor);
+        codes
+    };
+    let size = |codes: &[i32]| codes.iter().map(|&code| u64::from(code.unsigned_abs())).sum::<u64>();
+    let predictor = orders::predictors(axes).min_by_key(|&predictor| size(&residuals(predictor))).unwrap();
     let (sign_kind, negative) = signs(x, &excluded);
 
-    let (mut back_q, mut back) = (codes.as_flattened().to_vec(), vec![T::nearest(0.0); x.len()]);
+    let (mut back_q, mut back) = (residuals(predictor), vec![T::nearest(0.0); x.len()]);
     orders::restore(&mut back_q, tile.extent, predictor, base);
     assert_eq!(q, back_q);
     if resolved.pipeline == Pipeline::Quantized {

@@ -251,7 +251,7 @@ fn every_bound_and_tile_size() {
             Bound::PwRel(1e-2),
             Bound::PwRel(1e-4),
         ] {
-            for tile_size in TileSize::ALL {
+            for tile_size in TileSize::TILES {
                 if share.takes() {
                     check(device, &field, &Options::new(bound).with_tiles(tile_size));
                 }

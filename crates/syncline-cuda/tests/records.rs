@@ -237,7 +237,7 @@ fn records_of_every_shape_are_the_cpus() {
         let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], unless_tiny(&[100_000], &[20_000])));
         for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], cube, line] {
             let field = Field::smooth(element, extents, 0.01);
-            for tile_size in TileSize::ALL {
+            for tile_size in TileSize::TILES {
                 if share.takes() {
                     let own = check(device, &field, &Options::new(Bound::Abs(1e-3)).with_tiles(tile_size), 2);
                     seen.classes += own.classes;
@@ -272,7 +272,7 @@ fn raw_records_and_lists_are_the_cpus() {
             pick((&[100, 100, 170], 1_200_000), unless_tiny((&[30, 30, 50], 35_000), (&[20, 20, 50], 15_000)));
         let infinite = Field::smooth(element, extents, 1.0)
             .with("infinite", |i| (i < smooth_from && i % 8 > 0).then_some(f64::INFINITY));
-        for tile_size in TileSize::ALL {
+        for tile_size in TileSize::TILES {
             let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)).with_tiles(tile_size) };
             assert!(check(device, &infinite, &options, 2).raw > 0);
         }

@@ -68,7 +68,13 @@ impl Case {
         let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::None]);
         let effort = input.choose(&Effort::ALL);
         let coder = input.choose(&Coder::ALL);
-        let tile = input.choose(&[None, Some(TileSize::Small), Some(TileSize::Large)]);
+        let tile = input.choose(&[
+            None,
+            Some(TileSize::Small),
+            Some(TileSize::Large),
+            Some(TileSize::Block),
+            Some(TileSize::Block),
+        ]);
         let fill = input.choose(&[Fill::Auto, Fill::None]);
         let advanced = tile.map_or_else(Advanced::default, |tile| Advanced::default().with_tile(tile));
         let advanced = advanced

@@ -208,7 +208,7 @@ pub fn effort_word(effort: Option<Effort>) -> u32 {
 
 /// Number 8: advanced options as hexadecimal digits, each 0 for the default. The first, the least significant one, is
 /// the coder (1 auto, 2 Huffman, 3 LZSS, 4 LZSS and Huffman). The others are the level of LZSS, the bytes of its
-/// symbols, the tiles (1 small, 2 large), and the index (1 none).
+/// symbols, the tiles (1 small, 2 large, 3 block), and the index (1 none).
 #[derive(Clone, Copy)]
 struct Digits(u32);
 
@@ -224,6 +224,7 @@ impl Digits {
             None => 0,
             Some(TileSize::Small) => 1,
             Some(TileSize::Large) => 2,
+            Some(TileSize::Block) => 3,
         };
         let level = u32::from(advanced.level.unwrap_or(0));
         let index = u32::from(advanced.index == IndexKind::None);
@@ -252,6 +253,7 @@ impl Digits {
             0 => None,
             1 => Some(TileSize::Small),
             2 => Some(TileSize::Large),
+            3 => Some(TileSize::Block),
             _ => return Err(unknown()),
         };
         advanced.index = match digits[4] {
@@ -291,7 +293,9 @@ mod tests {
 
     #[test]
     fn advanced_options_come_back_from_their_number() {
-        for text in ["", "coder=lzss+huffman,level=9", "index=none,tile=large", "coder=auto,symbol=8,tile=small"] {
+        for text in
+            ["", "coder=lzss+huffman,level=9", "index=none,tile=large", "coder=auto,symbol=8,tile=small", "tile=block"]
+        {
             let advanced: Advanced = text.parse().unwrap();
             assert_eq!(Digits::of(advanced).advanced().unwrap(), advanced, "{text}");
         }

@@ -206,7 +206,7 @@ def test_large_tiles(tmp_path):
     z, y, x = np.ogrid[:40, :50, :60]
     array = (np.sin(z / 19) + np.sin(y / 18) * np.cos(x / 17)).astype("f4")
     sizes = []
-    for tile in (None, "small", "large"):
+    for tile in (None, "small", "large", "block"):
         advanced = {"tile": tile} if tile else {}
         stream = syncline.compress(array, abs=1e-3, advanced=advanced)
         assert syncline.verify(array, stream).holds

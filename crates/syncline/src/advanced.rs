@@ -11,7 +11,7 @@ use syncline_core::pipeline::Coder;
 
 /// The keys of the text form with their values, for messages.
 const KEYS: &str =
-    "coder=auto|huffman|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8, tile=small|large";
+    "coder=auto|huffman|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8, tile=small|large|block";
 
 /// Single choices of the encoder, for those who have measured that another one than that of the effort serves them
 /// better. `docs/ADVANCED.md` in the repository describes each.
@@ -74,10 +74,12 @@ impl Advanced {
     }
 
     /// Sets the size of the tiles in which values are predicted. Large tiles make streams of smooth fields smaller, but
-    /// a part of an array takes up to eight times as many elements to be decoded. No effect on lossless streams.
+    /// a part of an array takes up to eight times as many elements to be decoded. Blocks make them smaller again, take
+    /// more time, and are decoded as a whole; with a point-wise bound, they stand for large tiles. No effect on lossless
+    /// streams.
     ///
-    /// By default, tiles are small; with the effort best, a sample of at most 1 Mi elements is compressed with both
-    /// sizes, and the one with the shorter stream is taken. [`Writer`](crate::Writer), which does not see the whole
+    /// By default, tiles are small; with the effort best, a sample of at most 1 Mi elements is compressed with all
+    /// sizes, and the one with the shortest stream is taken. [`Writer`](crate::Writer), which does not see the whole
     /// array, takes small ones.
     #[must_use]
     pub fn with_tile(self, tile: TileSize) -> Self {

@@ -7,6 +7,7 @@ use std::fmt;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
@@ -125,6 +126,9 @@ impl Choice {
     }
 }
 
+/// Why only the CPU works on streams of blocks.
+pub(crate) const BLOCKS_ON_CPU: &str = "blocks are compressed and decompressed on the CPU";
+
 /// Returns whether GPUs encode and decode lossless chunks of this coder.
 pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
     matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
@@ -143,6 +147,8 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
             Some("lossless compression runs on the CPU unless a GPU is requested".into())
         }
         (Bound::Lossless, _) => Some("streams without an index are compressed on the CPU".into()),
+        (Bound::PwRel(_), _) => None,
+        _ if options.tile() == Some(TileSize::Block) => Some(BLOCKS_ON_CPU.into()),
         _ => None,
     }
 }
@@ -163,6 +169,7 @@ pub(crate) fn decode_obstacle(
 ) -> Result<Option<String>> {
     let text = match header.pipeline {
         _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
+        _ if header.tile_size == TileSize::Block => BLOCKS_ON_CPU,
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
@@ -200,6 +207,8 @@ mod tests {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
                 assert!(encode_obstacle(&options).is_none());
+                let blocks = options.advanced().with_tile(TileSize::Block);
+                assert!(encode_obstacle(&options.with_advanced(blocks)).is_some());
             }
         }
         let shape = Shape::new(&[1]).unwrap();
@@ -209,6 +218,8 @@ mod tests {
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, ..header.clone() };
         assert!(decode_obstacle(Backend::Auto, &lossy, true, || Ok(false)).unwrap().is_none());
+        let blocks = Header { tile_size: TileSize::Block, ..lossy };
+        assert!(decode_obstacle(cuda, &blocks, true, || Ok(false)).unwrap().is_some());
         let no_index = Header { index: IndexKind::None, ..header };
         assert!(decode_obstacle(cuda, &no_index, true, || Ok(false)).unwrap().is_some());
         let with_index = of(Bound::Lossless, Coder::LzssHuffman).with_backend(cuda);

@@ -135,7 +135,7 @@ impl Sample {
             None => most,
         };
         // Tiles of another size may be tried, all of which divide large ones.
-        let tile_size = options.tile().unwrap_or(TileSize::Large);
+        let tile_size = options.tile().unwrap_or(TileSize::Block);
         let array = sample::take(&elements, element_type, &Geometry::with_tiles(shape, tile_size), most)?;
         let mut sample =
             Self { array, elements: shape.len(), range: None, fill: options.fill(), fill_bits: Vec::new() };

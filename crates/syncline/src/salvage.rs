@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use syncline_core::array::ElementType;
 use syncline_core::container::{HEADER_LEN, Header, RECORD_HEADER_LEN, RECORD_MARKER, parse_record, read_outline};
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::{Geometry, MAX_TILE_ELEMENTS};
+use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
 use crate::io::{ReadAt, Turns, WriteAt};
@@ -225,8 +225,9 @@ impl<S: ReadAt> Salvage<S> {
 
     fn put_lost(&self, tiles: &mut impl TileSink, lost: u64) -> Result<()> {
         fn all<T: Pod>(tiles: &mut impl TileSink, value: T) -> Result<()> {
-            let values = [value; MAX_TILE_ELEMENTS];
-            while tiles.peek().is_some() {
+            let mut values = Vec::new();
+            while let Some((tile, _)) = tiles.peek() {
+                values.resize(tile.len().max(values.len()), value);
                 tiles.put(bytemuck::cast_slice(&values))?;
             }
             Ok(())

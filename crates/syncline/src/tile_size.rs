@@ -20,8 +20,8 @@ fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
     Fill::of(&values.filter(|value| !value.is_nan() && *value != 0.0).collect::<Vec<f64>>())
 }
 
-/// Returns the size that the options state, or else that of the effort: small tiles, or for the best one the size that
-/// a sample of the array is better compressed with.
+/// Returns the size that the options state, or else that of the effort: small tiles, or for the best one that of
+/// `sizes` that a sample of the array is best compressed with.
 ///
 /// # Errors
 /// Those of [`compress`](crate::compress).
@@ -31,6 +31,7 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     shape: Shape,
     options: &CompressOptions,
     resolved: &Resolved,
+    sizes: &[TileSize],
 ) -> Result<TileSize> {
     let bound = match (options.tile(), resolved.pipeline) {
         (Some(size), _) => return Ok(size),
@@ -38,7 +39,7 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         (None, Pipeline::LogQuantized) => options.bound(),
         (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
     };
-    let sample = sample::take(array, element_type, &Geometry::with_tiles(shape, TileSize::Large), SAMPLE_ELEMENTS)?;
+    let sample = sample::take(array, element_type, &Geometry::with_tiles(shape, TileSize::Block), SAMPLE_ELEMENTS)?;
     let fill = match options.fill() {
         Fill::Auto => detected(element_type, resolved)?,
         given => given,
@@ -49,5 +50,12 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         let summary = compress_array(elements, 0, element_type, shape, &inner, |_, _| Ok(size), std::io::sink())?;
         Ok(summary.compressed_bytes)
     };
-    Ok(if bytes(TileSize::Large)? < bytes(TileSize::Small)? { TileSize::Large } else { TileSize::Small })
+    let mut best = (u64::MAX, TileSize::Small);
+    for &size in sizes.iter().filter(|&&size| size != TileSize::Block || resolved.pipeline == Pipeline::Quantized) {
+        let own = bytes(size)?;
+        if own < best.0 {
+            best = (own, size);
+        }
+    }
+    Ok(best.1)
 }

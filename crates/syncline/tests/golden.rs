@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 24] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_2d_abs_fill", ElementType::F32, &[50, 45], Bound::Abs(0.05), IndexKind::Symbol),
     case("f32_1d_outliers", ElementType::F32, &[1500], Bound::Abs(1e-4), IndexKind::Symbol),
@@ -41,6 +41,11 @@ const CASES: [Case; 19] = [
     case("f32_6d_rel", ElementType::F32, &[2, 3, 1, 5, 9, 11], Bound::Rel(1e-3), IndexKind::Symbol),
     case("u16_7d_lossless", ElementType::U16, &[4, 2, 3, 2, 5, 6, 20], Bound::Lossless, IndexKind::Symbol),
     case("f32_3d_rel_large", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("f32_3d_rel_block", ElementType::F32, &[20, 37, 41], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("f32_2d_abs_fill_block", ElementType::F32, &[130, 90], Bound::Abs(0.05), IndexKind::Symbol),
+    case("f64_4d_psnr_block", ElementType::F64, &[2, 9, 17, 21], Bound::Psnr(60.0), IndexKind::Symbol),
+    case("f32_2d_sparse_block", ElementType::F32, &[64, 160], Bound::Abs(0.02), IndexKind::Symbol),
+    case("f32_1d_rewritable_block", ElementType::F32, &[3000], Bound::Abs(0.03), IndexKind::Symbol),
     case("u16_2d_no_index", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::None),
     case("f64_2d_abs", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
     case("f32_2d_abs_rewritable", ElementType::F32, &[50, 45], Bound::Abs(0.03), IndexKind::Symbol),
@@ -72,7 +77,7 @@ fn array_bytes(case: &Case) -> Vec<u8> {
         match case.element_type {
             ElementType::F32 => {
                 let mut value = (wave as f32 - 300.0) / 16.0 + noise as f32 / 256.0;
-                match (case.name, i % 211) {
+                match (case.name.trim_end_matches("_block"), i % 211) {
                     // Zeros with patches of noise, and jumps.
                     ("f32_2d_sparse", 7) => value = 40.0,
                     ("f32_2d_sparse", 90) => value = 8.0,
@@ -108,9 +113,13 @@ fn write_current(case: &Case) -> Vec<u8> {
     };
     let effort = if case.name.contains("_best") { Effort::Best } else { Effort::Balanced };
     let advanced = Advanced::default().with_index(case.index).with_coder(pipeline);
-    let advanced = if case.name.ends_with("_large") { advanced.with_tile(TileSize::Large) } else { advanced };
+    let advanced = match case.name {
+        name if name.ends_with("_large") => advanced.with_tile(TileSize::Large),
+        name if name.ends_with("_block") => advanced.with_tile(TileSize::Block),
+        _ => advanced,
+    };
     let options = CompressOptions::new(case.bound).with_effort(effort).with_advanced(advanced);
-    compress(&view, &options.with_rewritable(case.name.ends_with("_rewritable"))).unwrap()
+    compress(&view, &options.with_rewritable(case.name.contains("_rewritable"))).unwrap()
 }
 
 fn folder() -> PathBuf {

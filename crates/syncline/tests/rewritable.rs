@@ -29,7 +29,7 @@ fn options() -> impl Strategy<Value = CompressOptions> {
     ];
     let fills = prop::sample::select(vec![Fill::None, Fill::Auto, Fill::Value(0.0), Fill::Value(-9999.0)]);
     let efforts = prop::sample::select(Effort::ALL.to_vec());
-    let tiles = prop::sample::select(vec![TileSize::Small, TileSize::Large]);
+    let tiles = prop::sample::select(TileSize::ALL.to_vec());
     (bounds, fills, efforts, tiles).prop_map(|(bound, fill, effort, tile)| {
         let advanced = Advanced::default().with_tile(tile);
         let options = CompressOptions::new(bound).with_fill(fill).with_effort(effort).with_advanced(advanced);

@@ -1,4 +1,4 @@
-//! Streams with large tiles: bounds, regions, equal bytes from all APIs, and the choice by a sample.
+//! Streams with large tiles and with blocks: bounds, regions, equal bytes from all APIs, and the choice by a sample.
 
 mod common;
 
@@ -11,9 +11,11 @@ use syncline::{
     Pipeline, Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
 };
 
-fn large(bound: Bound) -> CompressOptions {
+const SIZES: [TileSize; 2] = [TileSize::Large, TileSize::Block];
+
+fn sized(size: TileSize, bound: Bound) -> CompressOptions {
     CompressOptions::new(bound)
-        .with_advanced(Advanced::default().with_tile(TileSize::Large))
+        .with_advanced(Advanced::default().with_tile(size))
         .with_threads(1)
         .with_backend(Backend::Cpu)
 }
@@ -43,16 +45,25 @@ fn every_type_shape_and_bound_holds() {
     let mut interpolated = 0;
     for extents in EXTENTS {
         for bound in [Bound::Abs(2.0), Bound::Abs(1e-2), Bound::Rel(1e-6), Bound::Psnr(80.0), Bound::PwRel(1e-2)] {
-            for (effort, fill) in [(Effort::Balanced, Fill::Value(-9999.0)), (Effort::Best, Fill::None)] {
-                let options = large(bound).with_effort(effort).with_fill(fill);
+            for (size, effort, fill) in [
+                (TileSize::Large, Effort::Balanced, Fill::Value(-9999.0)),
+                (TileSize::Large, Effort::Best, Fill::None),
+                (TileSize::Block, Effort::Balanced, Fill::Value(-9999.0)),
+                (TileSize::Block, Effort::Fast, Fill::None),
+            ] {
+                let options = sized(size, bound).with_effort(effort).with_fill(fill);
                 let values = field(extents, 3);
                 for stream in [
                     check_bound(&as_type::<f32>(&values), extents, &options).0,
                     check_bound(&as_type::<f64>(&values), extents, &options).0,
                 ] {
                     let report = inspect(&stream).unwrap();
-                    let is_lossy = report.pipeline != Pipeline::Lossless;
-                    assert_eq!(report.tile_size, if is_lossy { TileSize::Large } else { TileSize::Small });
+                    let expected = match report.pipeline {
+                        Pipeline::Lossless => TileSize::Small,
+                        Pipeline::Quantized => size,
+                        Pipeline::LogQuantized => TileSize::Large,
+                    };
+                    assert_eq!(report.tile_size, expected);
                     interpolated += report.totals.interpolated_tiles;
                 }
             }
@@ -69,19 +80,21 @@ proptest! {
         bits in prop::collection::vec(any::<u32>(), 1..9000),
         rows in 1..90u64,
         bound in prop::sample::select(vec![Bound::Abs(1e-2), Bound::Abs(1e9), Bound::Rel(1e-3), Bound::PwRel(1e-3)]),
+        size in prop::sample::select(SIZES.to_vec()),
     ) {
         let values: Vec<f32> = bits.iter().map(|&bits| f32::from_bits(bits)).collect();
         let columns = values.len() as u64 / rows;
-        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &large(bound));
+        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &sized(size, bound));
     }
 
     #[test]
     fn regions_are_cut_from_the_whole(
         extents in prop::collection::vec(1..60u64, 1..=3),
         cuts in prop::collection::vec((0.0..1.0f64, 0.0..1.0f64), 3),
+        size in prop::sample::select(SIZES.to_vec()),
     ) {
         let values = as_type::<f32>(&field(&extents, 7));
-        let (stream, whole) = check_bound(&values, &extents, &large(Bound::Abs(1e-3)));
+        let (stream, whole) = check_bound(&values, &extents, &sized(size, Bound::Abs(1e-3)));
         let whole = whole.to_vec::<f32>().unwrap();
         let region: Vec<_> = extents.iter().zip(&cuts).map(|(&extent, &(a, b))| {
             let (a, b) = ((a * extent as f64) as u64, (b * (extent + 1) as f64) as u64);
@@ -99,11 +112,17 @@ proptest! {
 }
 
 #[test]
-fn every_reader_and_writer_has_large_tiles() {
+fn every_reader_and_writer_has_large_tiles_and_blocks() {
+    for size in SIZES {
+        check_readers_and_writers(size);
+    }
+}
+
+fn check_readers_and_writers(size: TileSize) {
     let extents = [70, 90, 100];
     let values = as_type::<f32>(&field(&extents, 5));
     let view = ArrayView::new(&values, &extents).unwrap();
-    let options = large(Bound::Abs(1e-3)).with_fill(Fill::Value(-9999.0));
+    let options = sized(size, Bound::Abs(1e-3)).with_fill(Fill::Value(-9999.0));
     let stream = compress(&view, &options).unwrap();
     assert!(compress(&view, &options.clone().with_threads(3)).unwrap() == stream);
     let stats = ArrayStats::of(&view, options.bound(), options.fill()).unwrap();
@@ -125,7 +144,7 @@ fn every_reader_and_writer_has_large_tiles() {
     assert!(decompress(&damaged, &DecompressOptions::default()).is_err());
     let salvage = Salvage::open(damaged.as_slice()).unwrap();
     let (report, losses) = salvage.inspect(&DecompressOptions::default()).unwrap();
-    assert_eq!((losses.len(), report.tile_size), (1, TileSize::Large));
+    assert_eq!((losses.len(), report.tile_size), (1, size));
 }
 
 #[test]
@@ -139,16 +158,16 @@ fn a_sample_chooses() {
     let smooth: Vec<f32> = (0..96 * 96 * 96).map(wave).collect();
     let mut rng = Rng(1);
     let noise: Vec<f32> = smooth.iter().map(|value| value + rng.unit() as f32).collect();
-    let options = large(Bound::Rel(1e-3));
+    let options = sized(TileSize::Large, Bound::Rel(1e-3));
     for values in [&smooth, &noise] {
         let view = ArrayView::new(values, &extents).unwrap();
         let stream =
             |effort, advanced| compress(&view, &options.clone().with_effort(effort).with_advanced(advanced)).unwrap();
-        let [small, large] = [TileSize::Small, TileSize::Large].map(|size| Advanced::default().with_tile(size));
         for effort in Effort::ALL {
-            let (small, large) = (stream(effort, small), stream(effort, large));
-            // Only the effort best looks for the shorter stream.
-            let expected = if effort == Effort::Best && large.len() < small.len() { &large } else { &small };
+            let streams = TileSize::ALL.map(|size| stream(effort, Advanced::default().with_tile(size)));
+            // Only the effort best looks for the shortest stream.
+            let shortest = streams.iter().min_by_key(|stream| stream.len()).unwrap();
+            let expected = if effort == Effort::Best { shortest } else { &streams[0] };
             assert!(stream(effort, Advanced::default()) == *expected, "{effort}");
         }
         // A writer does not see the whole array.
@@ -159,7 +178,7 @@ fn a_sample_chooses() {
     }
     let view = ArrayView::new(&smooth, &extents).unwrap();
     let best = options.with_effort(Effort::Best).with_advanced(Advanced::default());
-    assert_eq!(inspect(&compress(&view, &best).unwrap()).unwrap().tile_size, TileSize::Large);
+    assert_ne!(inspect(&compress(&view, &best).unwrap()).unwrap().tile_size, TileSize::Small);
 }
 
 /// All patterns of a header together would be too many fill values.
@@ -181,7 +200,10 @@ fn a_sample_of_an_array_with_fill_values_nan_and_zeros_chooses() {
         for fill in [Fill::Auto, Fill::None, Fill::Value(1e20)] {
             let stream = compress(
                 &view,
-                &large(bound).with_advanced(Advanced::default()).with_effort(Effort::Best).with_fill(fill),
+                &sized(TileSize::Large, bound)
+                    .with_advanced(Advanced::default())
+                    .with_effort(Effort::Best)
+                    .with_fill(fill),
             )
             .unwrap();
             assert!(decompress(&stream, &DecompressOptions::default()).is_ok());
@@ -193,7 +215,7 @@ fn a_sample_of_an_array_with_fill_values_nan_and_zeros_chooses() {
 fn lossless_streams_have_no_choice_of_tiles() {
     let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();
     let view = ArrayView::new(&values, &[100, 100]).unwrap();
-    let lossless = compress(&view, &large(Bound::Lossless)).unwrap();
+    let lossless = compress(&view, &sized(TileSize::Block, Bound::Lossless)).unwrap();
     assert!(lossless == compress(&view, &CompressOptions::new(Bound::Lossless)).unwrap());
 }
 
@@ -201,10 +223,12 @@ fn lossless_streams_have_no_choice_of_tiles() {
 fn a_gpu_makes_the_same_large_tiles_or_is_missing() {
     let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();
     let view = ArrayView::new(&values, &[100, 100]).unwrap();
-    let options = large(Bound::Abs(1e-3));
-    let expected = compress(&view, &options).unwrap();
-    match compress(&view, &options.with_backend(Backend::Cuda(CudaDevices::One(0)))) {
-        Ok(stream) => assert!(stream == expected),
-        Err(error) => assert!(matches!(error, syncline::Error::Gpu { .. }), "{error}"),
+    for size in SIZES {
+        let options = sized(size, Bound::Abs(1e-3));
+        let expected = compress(&view, &options).unwrap();
+        match compress(&view, &options.with_backend(Backend::Cuda(CudaDevices::One(0)))) {
+            Ok(stream) => assert!(stream == expected),
+            Err(error) => assert!(matches!(error, syncline::Error::Gpu { .. }), "{error}"),
+        }
     }
 }

@@ -60,9 +60,6 @@ fn field<T: Real>(shape: Shape) -> Vec<T> {
         .collect()
 }
 
-/// Tiles that are predicted side by side.
-const LANES: usize = 8;
-
 /// A field, and what all stages need.
 struct Case<'v, T> {
     name: String,
@@ -111,26 +108,17 @@ impl<T: Real + Element> Case<'_, T> {
             let base = slot[0];
             slot.iter_mut().for_each(|integer| *integer = integer.wrapping_sub(base));
         }
-        // Whole tiles side by side, as the encoder takes them.
-        let whole: Vec<&[i32]> = integers
-            .chunks(extent)
-            .zip(&self.tiles)
-            .filter(|(_, tile)| tile.len() == extent)
-            .map(|(integers, _)| integers)
-            .collect();
-        let lanes: Vec<Vec<[i32; LANES]>> = whole
-            .chunks_exact(LANES)
-            .map(|tiles| (0..extent).map(|i| std::array::from_fn(|lane| tiles[lane][i])).collect())
-            .collect();
         let list: Vec<u8> = orders::predictors(self.geometry.axes()).take(orders::MOST_LISTED).collect();
-        let mut residuals = vec![[0_i32; LANES]; extent];
-        if let Some(tile) = self.tiles.iter().find(|tile| tile.len() == extent) {
-            self.time("three predictions of whole tiles", records, || {
-                for (integers, &predictor) in lanes.iter().flat_map(|lanes| list.iter().map(move |p| (lanes, p))) {
-                    black_box(orders::predict(integers, tile.extent, predictor, &mut residuals));
+        self.time("three predictions", records, || {
+            for (tile, integers) in self.tiles.iter().zip(integers.chunks(extent)) {
+                for &predictor in &list {
+                    let q = &mut q[..tile.len()];
+                    q.copy_from_slice(&integers[..tile.len()]);
+                    orders::difference(q, tile.extent, predictor);
+                    black_box(q);
                 }
-            })?;
-        }
+            }
+        })?;
 
         let predictor = (1 << self.geometry.axes()) - 1;
         let mut codes = integers;

@@ -106,7 +106,8 @@ fn the_size_of_tiles_is_chosen() {
     let sizes = [
         ("small", "--advanced tile=small", "small"),
         ("large", "--advanced tile=large", "large"),
-        ("best", "--effort best", "large"),
+        ("block", "--advanced tile=block", "block"),
+        ("best", "--effort best", "block"),
     ];
     for (tile, options, expected) in sizes {
         w.ok(&format!("{line} {tile}.syn {options}"));
@@ -115,7 +116,7 @@ fn the_size_of_tiles_is_chosen() {
         assert!(text.contains(&format!(" {expected}: ")), "{text}");
         w.ok(&format!("verify x.f32 {tile}.syn -q"));
     }
-    assert!(w.read("best.syn") == w.read("large.syn"));
+    assert!(w.read("best.syn") == w.read("block.syn"));
     w.ok(&format!("{line} none.syn"));
     assert!(w.read("none.syn") == w.read("small.syn"));
     let output = w.run(&format!("compress x.f32 --shape {shape} --lossless --advanced tile=large -o l.syn --force"));

@@ -93,6 +93,15 @@ pub fn unpack_block(packed: &[u8], width: u32) -> Option<[u64; BLOCK]> {
     Some(values)
 }
 
+/// Packs bytes that are 0 or 1 into bits: the product moves bit 0 of byte `i` to bit `56 + i`.
+#[inline(always)]
+pub fn pack_bytes(bytes: &[u8; 64]) -> u64 {
+    let (octets, _) = bytes.as_chunks::<8>();
+    octets.iter().enumerate().fold(0, |bits, (i, octet)| {
+        bits | (u64::from_le_bytes(*octet).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,8 +21,8 @@ pub const HEADER_LEN: usize = 144;
 const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
 /// Offset of the hash of all bytes of the header before it.
 pub const HEADER_HASH_AT: usize = 128;
-/// Flag: tiles are large.
-const LARGE_TILES: u8 = 1;
+/// The largest code of a size of tiles.
+const LARGEST_TILE_SIZE: u8 = TileSize::Block as u8;
 /// The largest number of fill patterns in a header.
 pub const MAX_PATTERNS: usize = 4;
 
@@ -71,9 +71,14 @@ impl Header {
         }
     }
 
-    /// Sets the size of the tiles, and the default number of them in a chunk.
+    /// Sets the size of the tiles, and the default number of them in a chunk. Streams that are not quantized have large
+    /// tiles in place of blocks.
     #[must_use]
     pub fn with_tile_size(self, tile_size: TileSize) -> Self {
+        let tile_size = match (tile_size, self.pipeline) {
+            (TileSize::Block, Pipeline::LogQuantized | Pipeline::Lossless) => TileSize::Large,
+            (tile_size, _) => tile_size,
+        };
         Self { tile_size, chunk_tiles: Geometry::with_tiles(self.shape, tile_size).tiles_per_chunk(), ..self }
     }
 
@@ -100,7 +105,7 @@ impl Header {
             0,
             self.bound.code(),
             self.patterns.len() as u8,
-            if self.tile_size == TileSize::Large { LARGE_TILES } else { 0 },
+            self.tile_size as u8,
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         out.extend_from_slice(&write_extents(self.shape));
@@ -164,7 +169,7 @@ impl Header {
         fields.u8()?;
         let bound_kind = fields.u8()?;
         let pattern_count = fields.u8()? as usize;
-        let flags = fields.u8()?;
+        let tile_size = fields.u8()?;
         let chunk_tiles = fields.u32()?;
         let extents: [u8; EXTENT_BYTES] = fields.array()?;
         let [requested, abs_bound, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
@@ -178,14 +183,17 @@ impl Header {
         if has_range && !(low <= high && low.is_finite() && high.is_finite()) {
             return Err(bad("its value range is impossible"));
         }
-        if pattern_count > MAX_PATTERNS || flags & !LARGE_TILES != 0 {
+        if pattern_count > MAX_PATTERNS || tile_size > LARGEST_TILE_SIZE {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
             return Err(bad("it has a lossy pipeline without a step, or for an element type without lossy pipelines"));
         }
-        if flags != 0 && pipeline == Pipeline::Lossless {
+        if tile_size != 0 && pipeline == Pipeline::Lossless {
             return Err(bad("it has large tiles, which lossless streams do not have"));
+        }
+        if tile_size == LARGEST_TILE_SIZE && pipeline != Pipeline::Quantized {
+            return Err(bad("it has blocks, which only quantized streams have"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = read_extents(&extents, rank).ok_or_else(|| bad("impossible shape"))?;
@@ -194,7 +202,7 @@ impl Header {
             shape,
             pipeline,
             index,
-            tile_size: if flags & LARGE_TILES != 0 { TileSize::Large } else { TileSize::Small },
+            tile_size: TileSize::ALL[usize::from(tile_size)],
             bound,
             abs_bound,
             step,

@@ -33,11 +33,15 @@ pub enum ChunkKind {
     Quantized = 2,
     /// LZSS tokens of elements or residuals.
     Lzss = 3,
+    /// Codes of blocks by contexts.
+    Blocks = 4,
 }
 
 impl ChunkKind {
     fn from_code(code: u64) -> Option<Self> {
-        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss].into_iter().find(|&kind| kind as u64 == code)
+        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss, Self::Blocks]
+            .into_iter()
+            .find(|&kind| kind as u64 == code)
     }
 }
 
@@ -232,8 +236,8 @@ mod tests {
 
     #[test]
     fn a_header_tells_what_it_was_made_of() {
-        use ChunkKind::{Lossless, Lzss, Quantized, Raw};
-        for (code, kind) in [Raw, Lossless, Quantized, Lzss].into_iter().enumerate() {
+        use ChunkKind::{Blocks, Lossless, Lzss, Quantized, Raw};
+        for (code, kind) in [Raw, Lossless, Quantized, Lzss, Blocks].into_iter().enumerate() {
             let mut record = Vec::new();
             let builder = RecordBuilder::begin(&mut record, kind, 7 << 40);
             record.extend_from_slice(&[1; 20]);
@@ -246,6 +250,6 @@ mod tests {
             header[KIND_AT + 1] = 1;
             assert_eq!(record_kind(&header), None);
         }
-        assert_eq!(ChunkKind::from_code(4), None);
+        assert_eq!(ChunkKind::from_code(5), None);
     }
 }

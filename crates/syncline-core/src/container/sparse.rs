@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{Fields, align};
 use crate::error::{Error, Result};
+use crate::quantize::Real;
 
 /// Appends a sparse list: count, positions, align(8), values (`values` holds their bytes, `positions.len()` times the
 /// same size). `out` must be aligned to 8. An empty list is an empty section.
@@ -69,6 +70,16 @@ impl<'a> SparseList<'a> {
                 first..first + self.positions[first..].partition_point(|&p| p < end)
             }
             _ => 0..0,
+        }
+    }
+
+    /// Replaces the elements that have a value here in a tile whose first element is element `position` of the chunk.
+    pub fn restore<T: Real>(&self, x: &mut [T], position: u32) {
+        for number in self.within(position, position + x.len() as u32) {
+            let (at, value) = self.value(number);
+            let mut bits = [0; 8];
+            bits[..value.len()].copy_from_slice(value);
+            x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
         }
     }
 

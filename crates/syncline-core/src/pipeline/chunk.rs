@@ -4,12 +4,12 @@ use super::context::{Context, ElementSource};
 use super::destination::{Destination, Tiles};
 use super::options::CoderOptions;
 use super::scratch::{DecodeScratch, EncodeScratch};
-use super::{lossless, lossy, lzss, raw};
+use super::{blocks, lossless, lossy, lzss, raw};
 use crate::array::ElementType;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{ALIGNMENT, ChunkKind, Header, RECORD_HEADER_LEN, SECTIONS, Unchecked, parse_unchecked};
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, Tile};
+use crate::geometry::{Geometry, Tile, TileSize};
 
 /// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the
 /// geometry, the chunk's elements, and the options alone.
@@ -56,6 +56,7 @@ fn encode_coded(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
+    let is_blocks = geometry.tile_size() == TileSize::Block;
     Ok(match (header.pipeline, header.element_type) {
         (Pipeline::Lossless, element) => {
             match element.size() {
@@ -65,6 +66,12 @@ fn encode_coded(
                 _ => lossless::encode::<u64>(header, geometry, chunk, source, options, scratch, out),
             }?;
             ErrorSummary::default()
+        }
+        (Pipeline::Quantized, ElementType::F32) if is_blocks => {
+            blocks::encode::<f32>(header, geometry, chunk, source, options, scratch, out)?
+        }
+        (Pipeline::Quantized, ElementType::F64) if is_blocks => {
+            blocks::encode::<f64>(header, geometry, chunk, source, options, scratch, out)?
         }
         (_, ElementType::F32) => lossy::encode::<f32>(header, geometry, chunk, source, options, scratch, out)?,
         (_, ElementType::F64) => lossy::encode::<f64>(header, geometry, chunk, source, options, scratch, out)?,
@@ -124,6 +131,7 @@ fn decode_tiles<K: Tiles + ?Sized>(
         return checksum.verify().and(decoded);
     }
     checksum.verify()?;
+    let is_blocks = context.geometry.tile_size() == TileSize::Block;
     match (kind?, header.element_type, header.pipeline) {
         (ChunkKind::Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(context, payload, sink),
@@ -131,6 +139,12 @@ fn decode_tiles<K: Tiles + ?Sized>(
             4 => lossless::decode::<u32, K>(context, payload, sink),
             _ => lossless::decode::<u64, K>(context, payload, sink),
         },
+        (ChunkKind::Blocks, ElementType::F32, Pipeline::Quantized) if is_blocks => {
+            blocks::decode::<f32, K>(context, payload, scratch, sink)
+        }
+        (ChunkKind::Blocks, ElementType::F64, Pipeline::Quantized) if is_blocks => {
+            blocks::decode::<f64, K>(context, payload, scratch, sink)
+        }
         (ChunkKind::Quantized, ..) => decode_quantized_tiles(context, payload, scratch, sink),
         _ => Err(wrong_kind(context)),
     }
@@ -163,6 +177,9 @@ fn decode_quantized_tiles<K: Tiles + ?Sized>(
     scratch: &mut DecodeScratch,
     sink: &mut K,
 ) -> Result<()> {
+    if context.geometry.tile_size() == TileSize::Block {
+        return Err(wrong_kind(context));
+    }
     match (context.header.element_type, context.header.pipeline) {
         (ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
             lossy::decode::<f32, K>(context, payload, scratch, sink)

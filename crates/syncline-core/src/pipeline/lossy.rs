@@ -2,6 +2,7 @@
 
 pub(super) mod buffers;
 mod decode;
+mod kept_tiles;
 mod quantize_tile;
 mod reserved;
 mod sample;
@@ -14,7 +15,8 @@ pub use reserved::reserved_patterns;
 pub use sample::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED};
 
 use self::buffers::EncodeBuffers;
-use self::sample::{Choice, Codebooks, SampleCounts, choose, is_complete, is_counted};
+use self::kept_tiles::KeptTiles;
+use self::sample::{Choice, Codebooks, SampleCounts, choose, is_counted};
 use self::tile_coder::{Prediction, TileCoder, TileMemory};
 use super::context::ElementSource;
 use super::options::CoderOptions;
@@ -26,11 +28,10 @@ use crate::container::{
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile};
 use crate::huffman::codebook::Codebook;
-use crate::huffman::lengths::LengthScratch;
 use crate::predict::interpolate::Scheme;
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
-use crate::strips::{Encoder, Strip, strips_of};
+use crate::strips::{Encoder, strips_of};
 
 /// Returns the number of strips of a bitmap of a tile.
 fn bitmap_strips(tile: &Tile) -> usize {
@@ -59,14 +60,9 @@ pub(super) fn encode<T: Real>(
     let mut coder = TileCoder::<T>::new(header, geometry, options, memory);
     let choice = choose(&mut coder, geometry, source, (tiles, window))?;
     buffers.clear();
-    let codebooks = if is_complete(tiles.len()) {
-        encode_all(&mut coder, geometry, source, (tiles, window), &choice, (buffers, &mut lengths))?
-    } else {
-        let counts = count_sample(&mut coder, geometry, source, (tiles, window), &choice)?;
-        let codebooks = counts.codebooks(tiles.len(), &mut lengths);
-        encode_with(&mut coder, geometry, source, (tiles, window), &choice, (&codebooks, buffers))?;
-        codebooks
-    };
+    let counts = count_sample(&mut coder, geometry, source, (tiles, window), &choice, &mut buffers.kept)?;
+    let codebooks = counts.codebooks(tiles.len(), &mut lengths);
+    encode_with(&mut coder, geometry, source, (tiles, window), &choice, (&codebooks, buffers))?;
     write_sections(chunk, &choice, &codebooks, buffers, out);
     let summary = coder.quantizer.summary;
     buffers.tiles.keep(coder.into_memory());
@@ -74,24 +70,29 @@ pub(super) fn encode<T: Real>(
     Ok(summary)
 }
 
-/// Counts the symbols of a sample of the tiles of a chunk.
+/// Codes a sample of the tiles of a chunk, and counts their symbols.
 fn count_sample<T: Real>(
     coder: &mut TileCoder<T>,
     geometry: &Geometry,
     source: &dyn ElementSource,
     (tiles, bytes): (&[Tile], &mut Vec<u8>),
     choice: &Choice,
+    kept: &mut KeptTiles,
 ) -> Result<SampleCounts> {
     let first = tiles.first().map_or(0, |tile| tile.number);
     let wanted = |tile: &Tile| is_counted((tile.number - first) as usize, tiles.len());
     let mut counts = SampleCounts::default();
     coder.for_coded(geometry, source, (tiles, bytes), (wanted, choice), |coder, lane, tile, prediction| {
-        counts.add(&coder.prepared[lane], tile.extent, prediction, choice.class(prediction.cost));
+        let class = choice.class(prediction.cost);
+        let facts = coder.facts(lane, tile, prediction, choice.scheme);
+        let prepared = &coder.prepared[lane];
+        counts.add(prepared, tile.extent, prediction, class);
+        kept.push(prepared, tile, prediction, (facts, class));
     })?;
     Ok(counts)
 }
 
-/// Encodes the tiles of a chunk with codebooks.
+/// Encodes the tiles of a chunk with codebooks. Those of the sample are coded already.
 fn encode_with<T: Real>(
     coder: &mut TileCoder<T>,
     geometry: &Geometry,
@@ -101,53 +102,26 @@ fn encode_with<T: Real>(
     (codebooks, buffers): (&Codebooks, &mut EncodeBuffers),
 ) -> Result<()> {
     let encoders = Encoders::new(codebooks);
+    let first = tiles.first().map_or(0, |tile| tile.number);
+    let wanted = |tile: &Tile| !is_counted((tile.number - first) as usize, tiles.len());
+    let kept = std::mem::take(&mut buffers.kept);
+    let mut rest = kept.cursor();
     let mut position = 0;
-    coder.for_coded(geometry, source, (tiles, bytes), (|_: &Tile| true, choice), |coder, lane, tile, prediction| {
+    coder.for_coded(geometry, source, (tiles, bytes), (wanted, choice), |coder, lane, tile, prediction| {
+        rest.write_before(tile.number, &mut position, &encoders, buffers);
         let class = if encoders.has_classes() { choice.class(prediction.cost) } else { 0 };
-        coder.prepared[lane].for_strips(tile.extent, prediction, |strip, is_bitmap| {
+        let facts = coder.facts(lane, tile, prediction, choice.scheme);
+        let prepared = &coder.prepared[lane];
+        prepared.for_strips(tile.extent, prediction, |strip, is_bitmap| {
             buffers.codes.push(strip, encoders.of(class, is_bitmap));
         });
-        coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
-        position += tile.len() as u32;
-    })
-}
-
-/// Encodes the tiles of a chunk so small that all of them are its sample: codes are kept until codebooks are known.
-fn encode_all<T: Real>(
-    coder: &mut TileCoder<T>,
-    geometry: &Geometry,
-    source: &dyn ElementSource,
-    (tiles, bytes): (&[Tile], &mut Vec<u8>),
-    choice: &Choice,
-    (buffers, lengths): (&mut EncodeBuffers, &mut LengthScratch),
-) -> Result<Codebooks> {
-    let mut counts = SampleCounts::default();
-    let (mut codes, mut strips): (Vec<i32>, Vec<KeptStrip>) = (Vec::new(), Vec::new());
-    let mut position = 0;
-    coder.for_coded(geometry, source, (tiles, bytes), (|_: &Tile| true, choice), |coder, lane, tile, prediction| {
-        let class = choice.class(prediction.cost);
-        let prepared = &coder.prepared[lane];
-        counts.add(prepared, tile.extent, prediction, class);
-        prepared.for_strips(tile.extent, prediction, |strip, is_bitmap| {
-            codes.extend_from_slice(strip.codes);
-            strips.push(KeptStrip { len: strip.codes.len(), is_dense: strip.is_dense, is_bitmap, class });
-        });
-        coder.put(lane, tile, prediction, (choice.scheme, class as u8, position), buffers);
+        buffers.push_verbatim(position, &prepared.x, &facts.exact);
+        buffers.push_facts(facts.meta, class, facts.base);
         position += tile.len() as u32;
     })?;
-    let codebooks = counts.codebooks(tiles.len(), lengths);
-    let encoders = Encoders::new(&codebooks);
-    if !encoders.has_classes() {
-        buffers.metas.iter_mut().for_each(|meta| meta.class = 0);
-    }
-    let mut rest = codes.as_slice();
-    for KeptStrip { len, is_dense, is_bitmap, class } in strips {
-        let (codes, after) = rest.split_at(len);
-        let class = if encoders.has_classes() { class } else { 0 };
-        buffers.codes.push(Strip { codes, is_dense }, encoders.of(class, is_bitmap));
-        rest = after;
-    }
-    Ok(codebooks)
+    rest.write_before(u64::MAX, &mut position, &encoders, buffers);
+    buffers.kept = kept;
+    Ok(())
 }
 
 /// The codebooks of a chunk, for encoding.
@@ -172,14 +146,6 @@ impl Encoders {
     }
 }
 
-/// A strip whose codes are kept.
-struct KeptStrip {
-    len: usize,
-    is_dense: bool,
-    is_bitmap: bool,
-    class: usize,
-}
-
 impl<T: Real> TileCoder<'_, T> {
     /// Calls `take` with each wanted tile of a chunk after coding it by the choice, and with its lane.
     fn for_coded(
@@ -199,16 +165,8 @@ impl<T: Real> TileCoder<'_, T> {
         })
     }
 
-    /// Adds what a tile that was coded has beside its codes to the buffers: its properties, its base, and its verbatim
-    /// values. `position` elements of the chunk are before it.
-    fn put(
-        &mut self,
-        lane: usize,
-        tile: &Tile,
-        prediction: Prediction,
-        (scheme, class, position): (Option<Scheme>, u8, u32),
-        buffers: &mut EncodeBuffers,
-    ) {
+    /// Returns what a tile that was coded has beside its codes, and measures its errors if the bound needs them.
+    fn facts(&mut self, lane: usize, tile: &Tile, prediction: Prediction, scheme: Option<Scheme>) -> TileFacts {
         let scheme = scheme.filter(|_| prediction.listed.is_none());
         let exact = match scheme {
             Some(scheme) => self.interpolated_exact(scheme, tile.extent, lane),
@@ -231,15 +189,19 @@ impl<T: Real> TileCoder<'_, T> {
         meta.constant = prediction.is_constant;
         if !meta.constant {
             meta.predictor = prediction.listed.map_or(INTERPOLATED, |place| place as u8);
-            meta.class = class;
         }
-        if exact.any() {
-            buffers.push_verbatim(position, x, &exact);
-        }
-        buffers.metas.push(meta);
-        let before = buffers.bases.last().copied().unwrap_or(0);
-        buffers.bases.push(if quantized.is_empty { before } else { prepared.q[0] as u32 });
+        TileFacts { meta, base: (!quantized.is_empty).then_some(prepared.q[0] as u32), exact }
     }
+}
+
+/// What a tile has beside its codes.
+struct TileFacts {
+    /// Its properties, but for the class.
+    meta: TileMeta,
+    /// Its base, unless no element is quantized.
+    base: Option<u32>,
+    /// The elements that are verbatim.
+    exact: TileMask,
 }
 
 /// Appends the record of the tiles in the buffers.

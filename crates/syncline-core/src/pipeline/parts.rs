@@ -13,7 +13,7 @@ use crate::container::{
     ChunkKind, Header, LONGEST_WITHOUT_PIECES, Pieces, RECORD_HEAD_LEN, RECORD_HEADER_LEN, parse_unchecked,
 };
 use crate::error::Result;
-use crate::geometry::{Geometry, Tile};
+use crate::geometry::{Geometry, Tile, TileSize};
 use crate::strips::{CODES_HEADER_LEN, STRIP_LEN, codewords_at};
 
 /// Bytes between two ranges that are read as well, so that there is one range: a request takes longer.
@@ -43,7 +43,8 @@ impl NeededTiles<'_> {
     /// and the record is neither short nor longer than the chunk's elements.
     pub fn are_few(&self, len: usize) -> bool {
         let elements = self.geometry.chunk_elements(self.chunk) as usize * self.header.element_type.size();
-        let may_have_pieces = self.header.pipeline != Pipeline::Lossless && len > LONGEST_WITHOUT_PIECES;
+        let is_quantized = self.header.pipeline != Pipeline::Lossless && self.geometry.tile_size() != TileSize::Block;
+        let may_have_pieces = is_quantized && len > LONGEST_WITHOUT_PIECES;
         if !may_have_pieces || len > elements + LONGEST_WITHOUT_PIECES {
             return false;
         }

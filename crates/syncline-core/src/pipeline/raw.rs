@@ -8,7 +8,7 @@ use super::scratch::EncodeScratch;
 use crate::array::ElementType;
 use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder, RecordChecksum};
 use crate::error::Result;
-use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile, Window};
+use crate::geometry::{Geometry, Tile, Window};
 
 /// Tiles that are copied at a time; 1 to 1024 measured within noise of each other.
 const PIECE_TILES: usize = 64;
@@ -36,7 +36,7 @@ pub(super) fn encode(
 }
 
 fn append<T: Little>(out: &mut Vec<u8>, window: &Window, tiles: &[Tile]) {
-    let mut values = [T::zeroed(); MAX_TILE_ELEMENTS];
+    let mut values = vec![T::zeroed(); tiles.iter().map(Tile::len).max().unwrap_or(0)];
     for tile in tiles {
         let values = &mut values[..tile.len()];
         window.gather(tile, values);

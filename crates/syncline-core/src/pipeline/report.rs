@@ -123,6 +123,14 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
         report.side_bytes = (record.len() as u64).saturating_sub(report.codeword_bytes);
         return Ok(report);
     }
+    if kind == ChunkKind::Blocks {
+        let elements = geometry.chunk_elements(chunk);
+        report.verbatim = SparseList::parse(sections.0[2], header.element_type.size(), elements, place)?.len() as u64;
+        report.codebook_bytes = sections.0[0].len() as u64;
+        report.codeword_bytes = sections.0[5].len() as u64;
+        report.side_bytes = (record.len() as u64).saturating_sub(report.codeword_bytes + report.codebook_bytes);
+        return Ok(report);
+    }
     let tiles = TileSection::parse(sections.0[0], context.tile_count(), header.patterns.len(), place)?;
     report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
     report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;

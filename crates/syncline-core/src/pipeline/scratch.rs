@@ -13,6 +13,7 @@ pub struct EncodeScratch {
     pub(super) huffman: crate::huffman::EncodeScratch,
     pub(super) quantized: EncodeBuffers,
     pub(super) lzss: lzss::EncodeBuffers,
+    pub(super) block: Kept,
     /// Elements of a lossless chunk, as words because of their alignment.
     pub(super) elements: Vec<u64>,
     pub(super) residuals: Vec<u64>,
@@ -23,4 +24,5 @@ pub struct EncodeScratch {
 pub struct DecodeScratch {
     pub(super) lzss: lzss::DecodeBuffers,
     pub(super) batch: Kept,
+    pub(super) block: Kept,
 }

@@ -17,7 +17,7 @@ pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
 pub fn compress_bound(element_type: ElementType, shape: Shape) -> u64 {
     let bytes = shape.len().saturating_mul(element_type.size() as u64);
     let chunks = TileSize::ALL.map(|size| Geometry::with_tiles(shape, size).chunks());
-    max_stream_len(bytes, chunks[0].max(chunks[1]))
+    max_stream_len(bytes, chunks.into_iter().max().unwrap_or(0))
 }
 
 /// Returns the bytes of memory that a thread needs to decode a chunk, without the output: the longest record, the

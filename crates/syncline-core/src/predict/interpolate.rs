@@ -69,8 +69,6 @@ fn boxed<V: Copy>(value: V) -> Box<[V; MAX_TILE_ELEMENTS]> {
 pub struct Source<T, const L: usize> {
     /// The elements.
     pub x: Box<Lanes<T, L>>,
-    /// The integers of the anchors without the base of their tile. Those of excluded elements are ignored.
-    pub q: Box<Lanes<i32, L>>,
     /// Bit `lane` is set of elements that are not coded, such as fill values.
     pub excluded: Box<[u8; MAX_TILE_ELEMENTS]>,
     /// Whether any of these bits is set.
@@ -93,7 +91,7 @@ pub struct Encoded<T, const L: usize> {
 
 impl<T: Real, const L: usize> Default for Source<T, L> {
     fn default() -> Self {
-        Self { x: lanes(), q: lanes(), excluded: boxed(0), any_excluded: false }
+        Self { x: lanes(), excluded: boxed(0), any_excluded: false }
     }
 }
 
@@ -138,19 +136,20 @@ impl<T: Real> Interpolation<T> {
         [self.step, self.inverse, self.bound]
     }
 
-    /// Predicts and quantizes up to eight tiles. `anchor` is the value of an integer of a lane.
+    /// Predicts and quantizes up to eight tiles. Of a lane, `integer` is the integer of an anchor without the base of its
+    /// tile, which is ignored if the element is excluded, and `anchor` the value of an integer.
     pub fn encode<const L: usize>(
         &self,
         plan: &Plan<T>,
         source: &Source<T, L>,
-        anchor: impl Fn(usize, i32) -> T,
+        (integer, anchor): (impl Fn(usize, usize) -> i32, impl Fn(usize, i32) -> T),
         out: &mut Encoded<T, L>,
     ) {
         const { assert!(L <= 8) };
         let mut lattice = [[0; L]; MAX_ANCHORS];
         let lattice = &mut lattice[..plan.anchors().len()];
         for (integers, &place) in lattice.iter_mut().zip(plan.anchors()) {
-            *integers = source.q[usize::from(place)];
+            *integers = std::array::from_fn(|lane| integer(lane, usize::from(place)));
         }
         if source.any_excluded {
             for lane in 0..L {
@@ -217,7 +216,7 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
                 let value = if code != 0 { value } else { predicted };
                 let error = (wanted - value).magnitude();
                 // 0.0 is kept exactly, so that it does not become a value next to it, and -0.0 is verbatim.
-                let same_zero = !wanted.is_zero() | (value.bits() | wanted.bits() == 0);
+                let same_zero = !wanted.is_zero() | (value.is_positive_zero() & wanted.is_positive_zero());
                 let free = !EXCLUDES || by.reserved().iter().fold(true, |free, r| free & (r.bits() != value.bits()));
                 let good = small & (error < bound) & same_zero & free;
                 let included = !EXCLUDES | (excluded >> lane & 1 == 0);

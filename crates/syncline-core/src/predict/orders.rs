@@ -3,7 +3,8 @@
 //! Predictors 0 to 7 are sets of axes with differences: 1 for x, 2 for y, 4 for z. Predictor [`SECOND_ORDER`] takes
 //! second differences along all axes.
 
-use crate::simd::{self, InstructionSet, Kernel, dispatched};
+use super::sums;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Second differences along all axes.
 pub const SECOND_ORDER: u8 = 8;
@@ -19,32 +20,12 @@ pub fn predictors(axes: usize) -> impl Iterator<Item = u8> {
     (0..1 << axes).chain([SECOND_ORDER])
 }
 
-/// An integer, or those of several tiles side by side.
-pub trait Integers: Copy {
-    /// Returns the differences, which wrap.
-    fn minus(self, other: Self) -> Self;
-}
-
-impl Integers for i32 {
-    #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
-}
-
-impl<const L: usize> Integers for [i32; L] {
-    #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        std::array::from_fn(|lane| self[lane].wrapping_sub(other[lane]))
-    }
-}
-
 /// Replaces the integers of a tile, from which the base is subtracted already, by their residuals.
 ///
 /// # Panics
 /// `v` has not the extents' length.
 #[inline(always)]
-pub fn difference<V: Integers>(v: &mut [V], extent: [usize; 3], predictor: u8) {
+pub fn difference(v: &mut [i32], extent: [usize; 3], predictor: u8) {
     for pass in passes_of(extent, predictor).iter().flatten() {
         pass.difference(v);
     }
@@ -125,7 +106,7 @@ impl Pass {
     }
 
     #[inline(always)]
-    fn difference<V: Integers>(&self, v: &mut [V]) {
+    fn difference(&self, v: &mut [i32]) {
         let along_x = self.axis == 2;
         self.rows(true, |start, count, distance| {
             if along_x {
@@ -134,13 +115,13 @@ impl Pass {
                 }
                 let row = &mut v[start - 1..start + count];
                 for i in (1..row.len()).rev() {
-                    row[i] = row[i].minus(row[i - 1]);
+                    row[i] = row[i].wrapping_sub(row[i - 1]);
                 }
             } else {
                 let (before, row) = v.split_at_mut(start);
                 let before = &before[start - distance..][..count];
                 for (v, before) in row[..count].iter_mut().zip(before) {
-                    *v = v.minus(*before);
+                    *v = v.wrapping_sub(*before);
                 }
             }
         });
@@ -170,89 +151,37 @@ impl Pass {
     }
 }
 
-/// Fraction bits of costs.
-pub const COST_LOG2: u32 = 11;
-
-/// Codes whose cost is computed together.
-pub const COST_GROUP: usize = 4;
-
-/// Returns a factor of a cost: twice the magnitude of a code plus 1.
-#[inline(always)]
-pub fn cost_factor(code: i32) -> f32 {
-    (code as f32).abs() * 2.0 + 1.0
-}
-
-/// Returns the approximate number of bits, in units of 2^-11, of codes whose [`cost_factor`]s have this product: its
-/// logarithm, linearly interpolated between powers of two.
-#[inline(always)]
-pub fn product_cost(product: f32) -> u32 {
-    (product.to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
-}
-
-/// Returns the sum of the costs of the codes of each lane, at most 4,096, in groups of four.
-#[inline(always)]
-fn total_costs<const L: usize>(codes: &[[i32; L]]) -> [u32; L] {
-    let mut sums = [0; L];
-    for group in codes.chunks(COST_GROUP) {
-        let mut products = [1.0; L];
-        for codes in group {
-            for (product, &code) in products.iter_mut().zip(codes) {
-                *product *= cost_factor(code);
-            }
-        }
-        for (sum, product) in sums.iter_mut().zip(products) {
-            *sum += product_cost(product);
-        }
-    }
-    sums
-}
-
-/// Writes the residuals of tiles of the same extents under a predictor, and returns the costs of each. `v` has their
-/// integers without the base.
+/// Computes [`integrate`] and adds the base to all integers.
 ///
 /// # Panics
-/// `v` or `residuals` has not the extents' length.
-pub fn predict<const L: usize>(
-    v: &[[i32; L]],
-    extent: [usize; 3],
-    predictor: u8,
-    residuals: &mut [[i32; L]],
-) -> [u32; L] {
-    simd::run(Predict { v, extent, predictor, residuals })
+/// `v` has not the extents' length.
+pub fn restore(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) {
+    simd::run(Restore { v, extent, predictor, base });
 }
 
-struct Predict<'a, const L: usize> {
-    v: &'a [[i32; L]],
+struct Restore<'a> {
+    v: &'a mut [i32],
     extent: [usize; 3],
     predictor: u8,
-    residuals: &'a mut [[i32; L]],
+    base: i32,
 }
 
-impl<const L: usize> Kernel for Predict<'_, L> {
-    type Output = [u32; L];
+impl Kernel for Restore<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> [u32; L] {
-        let Self { v, extent, predictor, residuals } = self;
-        residuals.copy_from_slice(v);
-        difference(residuals, extent, predictor);
-        total_costs(residuals)
+    fn run<I: InstructionSet>(self, isa: I) {
+        let Self { v, extent, predictor, base } = self;
+        match predictor {
+            SECOND_ORDER => integrate(v, extent, predictor),
+            _ => sums::integrate(isa, v, extent, predictor),
+        }
+        v.iter_mut().for_each(|v| *v = v.wrapping_add(base));
     }
-}
-
-dispatched! {
-    /// Computes [`integrate`] and adds the base to all integers.
-    pub fn restore(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) = restore_body
-}
-
-#[inline(always)]
-fn restore_body(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) {
-    integrate(v, extent, predictor);
-    v.iter_mut().for_each(|v| *v = v.wrapping_add(base));
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -294,7 +223,8 @@ mod tests {
         out
     }
 
-    fn tiles() -> impl Strategy<Value = ([usize; 3], Vec<i32>)> {
+    /// Extents of tiles, and their integers.
+    pub fn tiles() -> impl Strategy<Value = ([usize; 3], Vec<i32>)> {
         let extents = prop_oneof![(1..9usize, 1..9usize, 1..9usize), (Just(1usize), 1..33usize, 1..33usize)];
         extents.prop_flat_map(|(z, y, x)| {
             (Just([z, y, x]), prop::collection::vec(prop_oneof![3 => -9..9i32, 1 => any::<i32>()], z * y * x))
@@ -312,38 +242,5 @@ mod tests {
                 prop_assert!(residuals.iter().zip(&v).all(|(&r, &v)| r == v.wrapping_add(7)));
             }
         }
-
-        #[test]
-        fn tiles_side_by_side_are_what_each_is_alone((extent, v) in tiles(), predictor in 0..9u8) {
-            let lanes: Vec<[i32; 4]> = v.iter().map(|&v| [v, v.rotate_left(7), 0, v >> 20]).collect();
-            let mut residuals = vec![[0; 4]; v.len()];
-            let costs = predict(&lanes, extent, predictor, &mut residuals);
-            for (lane, cost) in costs.into_iter().enumerate() {
-                let own: Vec<i32> = lanes.iter().map(|lanes| lanes[lane]).collect();
-                let expected = by_definition(&own, extent, predictor);
-                let of_lane: Vec<i32> = residuals.iter().map(|residuals| residuals[lane]).collect();
-                prop_assert_eq!(cost, expected.chunks(4).map(total_cost).sum::<u32>());
-                prop_assert_eq!(of_lane, expected);
-            }
-        }
-    }
-
-    fn total_cost(codes: &[i32]) -> u32 {
-        let [cost] = total_costs(codes.as_chunks::<1>().0);
-        cost
-    }
-
-    #[test]
-    fn costs_are_about_bits() {
-        let cost = |code| total_cost(&[code]);
-        assert_eq!((cost(0), cost(-1) >> 11, cost(i32::MIN)), (0, 1, cost(i32::MAX)));
-        for code in [1, 3, 100, 77_777] {
-            let exact = (2.0 * f64::from(code) + 1.0).log2() * 2048.0;
-            assert!((f64::from(cost(code)) - exact).abs() < 0.09 * 2048.0);
-            let four = total_cost(&[code; 4]);
-            assert!((f64::from(four) - 4.0 * exact).abs() < 0.36 * 2048.0);
-        }
-        // No sum over a tile overflows.
-        assert!(total_cost(&[i32::MIN; 4]) < u32::MAX / 4096);
     }
 }

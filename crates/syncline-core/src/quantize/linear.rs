@@ -30,6 +30,12 @@ impl<T: Real> Linear<T> {
         simd::run(Quantize { step: self.step, x, q: &mut q[..x.len()], verbatim })
     }
 
+    /// Quantizes one value. Returns its integer, and whether it is reconstructed within the bound.
+    #[inline(always)]
+    pub fn quantize(&self, x: T) -> (i32, bool) {
+        self.step.quantize(x)
+    }
+
     /// Reconstructs one value.
     #[inline(always)]
     pub fn value(&self, q: i32) -> T {

@@ -5,7 +5,9 @@ use crate::array::Element;
 use crate::simd::float_to_int::{f32_to_i32_below, f64_to_i32_below};
 
 /// A floating-point element that the lossy pipelines take.
-pub trait Real: Element + PartialEq + PartialOrd + std::ops::Sub<Output = Self> + std::fmt::Debug {
+pub trait Real:
+    Element + PartialEq + PartialOrd + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + std::fmt::Debug
+{
     /// Constants of linear quantization of this type.
     type Step: LinearStep<Self>;
     /// Returns the bit pattern, zero-extended.
@@ -32,6 +34,8 @@ pub trait Real: Element + PartialEq + PartialOrd + std::ops::Sub<Output = Self> 
     fn magnitude(self) -> Self;
     /// Returns whether the value is 0.0 or -0.0.
     fn is_zero(self) -> bool;
+    /// Returns whether the value is 0.0, and not -0.0.
+    fn is_positive_zero(self) -> bool;
     /// Returns the largest finite value.
     fn largest() -> Self;
     /// Returns the value of an integer, rounded.
@@ -105,6 +109,11 @@ macro_rules! real {
             #[inline(always)]
             fn is_zero(self) -> bool {
                 self == 0.0
+            }
+
+            #[inline(always)]
+            fn is_positive_zero(self) -> bool {
+                self.to_bits() == 0
             }
 
             #[inline(always)]

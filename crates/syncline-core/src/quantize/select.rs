@@ -2,6 +2,7 @@
 
 use super::Real;
 use super::mask::TileMask;
+use crate::bits::pack::pack_bytes;
 use crate::simd::dispatched;
 
 /// Returns the values of a tile of at most 1,024 that have the bit pattern of `pattern`.
@@ -28,15 +29,6 @@ pub fn select<T: Real>(x: &mut [T], mask: &TileMask, pattern: T) {
     }
 }
 
-/// Packs bytes that are 0 or 1 into bits: the product moves bit 0 of byte `i` to bit `56 + i`.
-#[inline(always)]
-fn pack_bits(bytes: &[u8; 64]) -> u64 {
-    let (octets, _) = bytes.as_chunks::<8>();
-    octets.iter().enumerate().fold(0, |bits, (i, octet)| {
-        bits | (u64::from_le_bytes(*octet).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i)
-    })
-}
-
 /// Returns the elements, at most 1,024, for which `test` holds.
 #[inline(always)]
 pub(super) fn mask_where<W: Copy>(words: &[W], test: impl Fn(W) -> bool) -> TileMask {
@@ -48,7 +40,7 @@ pub(super) fn mask_where<W: Copy>(words: &[W], test: impl Fn(W) -> bool) -> Tile
             for (byte, &w) in bytes.iter_mut().zip(block) {
                 *byte = u8::from(test(w));
             }
-            mask.or_word(i, pack_bits(&bytes));
+            mask.or_word(i, pack_bytes(&bytes));
         }
     }
     mask

@@ -12,6 +12,9 @@ const LARGE_SIZES: u32 = 16;
 /// Runs of 1, 2, 4, 8, and 16 zeros.
 const POWERS: u32 = 5;
 
+/// Magnitudes from this one on have no symbols with runs in front of them.
+pub(super) const LARGE: u32 = 1 << SIZES;
+
 /// Values up to this magnitude have a symbol without extra bits.
 const SMALL: i32 = 16;
 
@@ -79,6 +82,26 @@ impl Symbol {
         }
     }
 
+    /// Returns the symbol of a value that is not 0 after `run` zeros, fewer than 30, and its extra bits, without a
+    /// branch. The magnitude is below 2^16.
+    #[inline(always)]
+    pub(super) const fn of_sized(run: u32, value: i32) -> (Self, Extra) {
+        let magnitude = value.unsigned_abs();
+        let size = (magnitude | 1).ilog2();
+        // The values -16 to -1 and 1 to 16 are consecutive.
+        let small = (value + SMALL) as u32 - (value > 0) as u32;
+        let is_small = (run == 0) & (magnitude <= SMALL as u32);
+        let number = if is_small { FIRST_SMALL + small } else { run * SIZES + size };
+        let extra = Extra { bits: extra_of(value), count: size + 1 };
+        (Self(number as u16), if is_small { Extra::NONE } else { extra })
+    }
+
+    /// Returns the symbol of a code behind no zeros, also if it is 0, and its extra bits. The magnitude is below 2^16.
+    #[inline(always)]
+    pub(super) const fn alone(code: i32) -> (Self, Extra) {
+        if code == 0 { (Self::power(0), Extra::NONE) } else { Self::of_sized(0, code) }
+    }
+
     /// Returns the symbol with this number, if there is one.
     pub const fn from_number(number: usize) -> Option<Self> {
         if number < SYMBOLS { Some(Self(number as u16)) } else { None }
@@ -124,12 +147,26 @@ impl Symbol {
     }
 }
 
+/// Extra bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extra {
+    /// The bits.
+    pub bits: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl Extra {
+    /// No bits.
+    pub const NONE: Self = Self { bits: 0, count: 0 };
+}
+
 /// Returns the extra bits of a value that is not 0 whose symbol says its size: the lower bits of the magnitude, then
 /// the sign.
 #[inline(always)]
 pub const fn extra_of(value: i32) -> u32 {
     let magnitude = value.unsigned_abs();
     // The shift drops the top bit of the largest magnitude, which is known, like that of any other.
-    let low = magnitude ^ (1 << magnitude.ilog2());
+    let low = magnitude ^ (1 << (magnitude | 1).ilog2());
     low << 1 | (value < 0) as u32
 }

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use super::codebook::{Decoder, Encoder};
-use super::decode::{read_strip, read_two_strips};
+use super::codebook::{Decoder, Encoder, MAX_LENGTH};
+use super::decode::read_strips;
 use super::encode::Strip;
+use super::writer::{WordWriter, WordsEnd};
 use super::{STRIP_LEN, SYMBOLS, index};
 use crate::bits::pack::pack_values;
 use crate::bits::reader::BitWords;
@@ -21,36 +22,37 @@ const ZERO_STRIPS: u8 = 1;
 /// Encodes the strips of a chunk one after another.
 #[derive(Debug, Default)]
 pub struct StreamWriter {
+    /// The words so far, then room for more.
     words: Vec<u8>,
-    pending: u64,
-    filled: u32,
+    end: WordsEnd,
     /// Bits of the strips that are not zeros only.
     lengths: Vec<u32>,
     /// Whether each strip is zeros only.
     zeros: Vec<u8>,
 }
 
+/// Bytes that the words of a strip take at most: for each code, runs of 1, 2, 4, 8, and 16 zeros, and one that follows
+/// as extra bits.
+const MOST_STRIP_BYTES: usize = STRIP_LEN * (6 * MAX_LENGTH as usize + 32) / 8 + 16;
+
 impl StreamWriter {
     /// Forgets all strips.
     pub fn clear(&mut self) {
-        self.words.clear();
+        self.end = WordsEnd::default();
         self.lengths.clear();
         self.zeros.clear();
-        (self.pending, self.filled) = (0, 0);
     }
 
     /// Appends a strip.
-    #[inline(always)]
+    #[inline]
     pub fn push(&mut self, strip: Strip<'_>, encoder: &Encoder) {
-        let start = self.position();
-        strip.for_symbols(
-            |symbol| encoder.has(symbol),
-            |symbol, extra| {
-                let (bits, count) = encoder.bits_of(symbol, extra);
-                self.put(bits, count);
-            },
-        );
-        let bits = self.position() - start;
+        let start = self.end.position();
+        let least = (start / 8) as usize + MOST_STRIP_BYTES;
+        if self.words.len() < least {
+            self.words.resize(2 * least, 0);
+        }
+        self.end = simd::run(Write { out: WordWriter::resume(&mut self.words, self.end), strip, encoder });
+        let bits = self.end.position() - start;
         self.zeros.push(u8::from(bits == 0));
         if bits > 0 {
             self.lengths.push(bits as u32);
@@ -59,7 +61,7 @@ impl StreamWriter {
 
     /// Appends the section: its header, the codebooks, the strips that are zeros only, the index, and the codewords.
     pub fn write(&mut self, codebooks: &[&Codebook], out: &mut Vec<u8>) {
-        let bits = self.position() as u32;
+        let bits = self.end.position() as u32;
         let has_zeros = self.zeros.contains(&1);
         let start = out.len();
         out.resize(start + Header::BYTES, 0);
@@ -84,26 +86,25 @@ impl StreamWriter {
         out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
         align(out, 16);
         let words_start = out.len();
-        out.extend_from_slice(&self.words);
-        out.extend_from_slice(&self.pending.rotate_left(32).to_le_bytes());
+        out.extend_from_slice(&self.words[..(bits.div_ceil(32) * 4) as usize]);
         out.resize(words_start + BitWords::byte_len(bits) as usize, 0);
     }
+}
 
-    fn position(&self) -> u64 {
-        self.words.len() as u64 * 8 + u64::from(self.filled)
-    }
+/// Computes [`Encoder::write`].
+struct Write<'w, 's> {
+    out: WordWriter<'w>,
+    strip: Strip<'s>,
+    encoder: &'s Encoder,
+}
+
+impl Kernel for Write<'_, '_> {
+    type Output = WordsEnd;
 
     #[inline(always)]
-    fn put(&mut self, bits: u64, count: u32) {
-        let left = bits << (64 - count);
-        let merged = self.pending | (left >> self.filled);
-        let total = self.filled + count;
-        self.pending = merged;
-        if total >= 64 {
-            self.words.extend_from_slice(&merged.rotate_left(32).to_le_bytes());
-            self.pending = (left << 1) << (63 - self.filled);
-        }
-        self.filled = total & 63;
+    fn run<I: InstructionSet>(self, _: I) -> WordsEnd {
+        let Self { out, strip, encoder } = self;
+        encoder.write(strip, out)
     }
 }
 
@@ -267,25 +268,24 @@ impl<'a> CodeStream<'a> {
         lane: usize,
     ) -> std::result::Result<(), usize> {
         let decoder = self.decoders.get(codebook).ok_or(strip)?;
+        let bounds = |number: usize| {
+            let rank = self.ranks.get(number).copied().flatten()? as usize;
+            Some([self.starts[rank], self.starts[rank + 1]])
+        };
         let mut number = strip;
         let mut rest = codes.chunks_mut(STRIP_LEN);
         while let Some(first) = rest.next() {
-            let read = match (self.ranks[number], self.ranks.get(number + 1)) {
-                (Some(rank), Some(Some(_))) if rest.len() > 0 => {
-                    let second = rest.next().unwrap_or_default();
-                    number += 1;
-                    let rank = rank as usize;
-                    let bounds = [self.starts[rank], self.starts[rank + 1], self.starts[rank + 2]];
-                    read_two_strips(decoder, self.words, bounds, [first, second], lane)
-                }
-                (Some(rank), _) => {
-                    let bounds = [self.starts[rank as usize], self.starts[rank as usize + 1]];
-                    read_strip(decoder, self.words, bounds, first, lane)
-                }
-                (None, _) => Some(()),
-            };
-            read.ok_or(number)?;
             number += 1;
+            let Some(of_first) = bounds(number - 1) else { continue };
+            let read = match (rest.len() > 0).then(|| bounds(number)).flatten() {
+                Some(of_second) => {
+                    number += 1;
+                    let second = rest.next().unwrap_or_default();
+                    read_strips(decoder, self.words, [of_first, of_second], [first, second], lane)
+                }
+                None => read_strips(decoder, self.words, [of_first], [first], lane),
+            };
+            read.ok_or(number - 1)?;
         }
         Ok(())
     }

@@ -55,7 +55,43 @@ fn every_symbol_has_one_meaning() {
     assert_eq!((Symbol::of(3, 1 << 16), SYMBOLS), (None, 535));
 }
 
+/// Returns the symbols of a strip by their definition, given a codebook that has all.
+fn symbols_by_definition(strip: Strip<'_>) -> Vec<Symbol> {
+    let (mut symbols, mut zeros) = (Vec::new(), 0);
+    for &code in strip.codes {
+        if code == 0 {
+            zeros += 1;
+            continue;
+        }
+        if strip.is_dense {
+            symbols.extend((0..zeros).map(|_| Symbol::power(0)));
+            zeros = 0;
+        }
+        symbols.extend((0..zeros / 30).map(|_| Symbol::LONG_RUN));
+        match Symbol::of(zeros % 30, code) {
+            Some(symbol) => symbols.push(symbol),
+            None => {
+                let runs = (0..5).rev().filter(|exponent| (zeros % 30) >> exponent & 1 == 1);
+                symbols.extend(runs.map(Symbol::power).chain(Symbol::of(0, code)));
+            }
+        }
+        zeros = 0;
+    }
+    symbols
+}
+
 proptest! {
+    #[test]
+    fn symbols_counted_are_those_of_the_definition(codes in codes(), is_dense in any::<bool>()) {
+        let (mut counts, mut expected) = (Counts::default(), [0; SYMBOLS]);
+        for codes in codes.chunks(STRIP_LEN) {
+            let strip = Strip { codes, is_dense };
+            counts.add(strip);
+            symbols_by_definition(strip).into_iter().for_each(|symbol| expected[symbol.number()] += 1);
+        }
+        prop_assert_eq!(counts.of_symbols(), expected);
+    }
+
     #[test]
     fn codes_written_are_read_back(
         codes in codes(), size in prop_oneof![Just(512usize), 1..300usize], sampled in 1..9usize,

@@ -1,8 +1,7 @@
 // Chooses predictors, the interpolation scheme, and the classes of each chunk by the costs of a sample of its tiles:
 // `choose` in syncline_core::pipeline::lossy::sample.
 //
-// WARPS  warps of a block
-// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
+// ORDINARY  whether whole tiles are those of predict/ordinary.cuh, each of which a warp takes
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
 #if ORDINARY
@@ -16,7 +15,7 @@ constexpr uint32_t MOST_CANDIDATES = 6, COST_ROWS = strips::PREDICTORS + MOST_CA
 constexpr uint32_t MOST_SAMPLED = (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP > 2 * FEWEST_CHOOSING
                                       ? (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP
                                       : 2 * FEWEST_CHOOSING;
-constexpr uint32_t THREADS = WARPS * WARP;
+constexpr uint32_t THREADS = WARPS * WARP, LOTS_OF_BLOCK = ORDINARY ? WARPS : 1;
 constexpr uint32_t AXIS_SETS = 1u << AXES;
 // Predictors of tiles that extend along AXES axes: the sets of axes, then second differences.
 constexpr uint32_t ORDERS = AXIS_SETS + 1;
@@ -95,7 +94,7 @@ __device__ inline void choose_scheme(const uint32_t *costs, uint32_t tiles, uint
         for (uint32_t number = 1; number < candidates; ++number) {
             best = decision.sums[number] < decision.sums[best] ? number : best;
         }
-        const bool saves = candidates > 0 && decision.sums[best] * 100 < decision.total * 99;
+        const bool saves = candidates > 0 && decision.sums[best] * 100 < decision.total * 96;
         decision.chosen = saves ? best : candidates;
         decision.choice.scheme = saves ? codes >> 4 * best & 15 : 0;
     }
@@ -137,68 +136,74 @@ __device__ inline void find_thresholds(uint32_t tiles, Decision &decision) {
     __syncthreads();
 }
 
-// Calls `put(row, cost)` with the costs of a tile: that of a scheme, or without one, those of all predictors. All
-// threads of the tile call this.
+// Calls `put(row, cost)` with the costs of a tile that candidate `number` of all computes: that of its scheme, if that
+// is not 0, and those of every so many predictors, unless others have computed all. All threads of the tile call this.
 template <typename Put>
-__device__ inline void cost_of_tile(TileWork &work, uint32_t scheme, const Plans &plans, const Geometry &geometry,
-                                    Put put) {
+__device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t all, uint32_t scheme, bool has_predictors,
+                                    const Plans &plans, const Geometry &geometry, Put put) {
     work.quantize();
-    if (scheme == 0) {
-        const uint32_t verbatim = verbatim_cost(work.quantized.verbatim);
+    const uint32_t verbatim = verbatim_cost(work.quantized.verbatim);
 #pragma unroll 1
-        for (uint32_t order = 0; order < ORDERS; ++order) {
-            put(order, lorenzo_cost(work.tile, work.memory.v, predictor_of(order), work.memory.sums) + verbatim);
-        }
+    for (uint32_t order = has_predictors ? ORDERS : number; order < ORDERS; order += all) {
+        put(order, lorenzo_cost(work.tile, work.memory.v, predictor_of(order), work.memory.sums) + verbatim);
     }
 #if !LOGARITHM
     if (scheme != 0) {
-        uint32_t cost = ~0u, verbatim;
+        uint32_t cost = ~0u, missed;
         if ((work.quantized.meta & META_EMPTY) == 0) {
-            cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, scheme), verbatim);
+            cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, scheme), missed);
         }
-        put(0, cost);
+        put(strips::PREDICTORS + number - 1, cost);
     }
 #endif
 }
 
+// What was found of a tile.
+enum class Costs { NONE, OF_PREDICTORS, ALL };
+
 #if ORDINARY
-// Does the same for a whole tile. Returns whether it is ordinary. Called by the whole warp.
+// Does the same for a whole tile, but that the first candidate takes all predictors. Returns the costs that are found
+// if all candidates do this. Called by the whole warp.
 template <typename Put>
-__device__ inline bool cost_of_ordinary(TileWork &work, uint32_t scheme, const uint32_t *schemes, bool vectors,
-                                        Put put) {
-    OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
-    const OrdinaryElements elements(work.source, vectors);
-    Quads integers;
-    float base;
-    uint32_t sign;
-    if (!quantize_ordinary(work.step, elements, integers, base, sign, scheme != 0 ? memory.values : nullptr)) {
-        return false;
+__device__ inline Costs cost_of_ordinary(const Step &quantizer, const OrdinaryElements &elements, uint32_t number,
+                                         uint32_t scheme, const uint32_t *schemes, OrdinaryMemory &memory, Put put) {
+    const OrdinaryStep step(quantizer);
+    QuantizedOrdinary tile;
+    if (!quantize_ordinary(step, elements, scheme != 0 ? memory.values : nullptr, tile)) {
+        return Costs::NONE;
     }
+    // A constant tile costs nothing whatever is chosen.
+    const bool is_constant = all_zero(tile.integers);
     if (scheme == 0) {
 #pragma unroll 1
         for (uint32_t order = 0; order < ORDERS; ++order) {
             bool fits;
-            put(order, predict_lorenzo(integers, predictor_of(order), nullptr, fits));
+            put(order, is_constant ? 0 : predict_lorenzo(step, tile.integers, predictor_of(order), nullptr, fits));
         }
-        return true;
+        return Costs::ALL;
     }
-    bool is_ordinary = false;
+    bool is_ordinary = is_constant;
+    uint32_t cost = 0;
 #if !LOGARITHM
-    const uint32_t cost = interpolate_ordinary(work.step, base, schemes + (scheme - 1) * TABLE_WORDS,
-                                               (scheme - 1 & 1) != 0, memory.values, memory.codes[0], is_ordinary);
-    if (is_ordinary) {
-        put(0, cost);
+    if (!is_constant) {
+        cost = interpolate_ordinary(step, tile.base, schemes + (scheme - 1) * TABLE_WORDS, scheme, memory.values,
+                                    memory.codes[0], is_ordinary);
+        is_ordinary = is_ordinary && keeps_zeros(tile.zeros, memory.values);
     }
     __syncwarp();
 #endif
-    return is_ordinary;
+    if (is_ordinary) {
+        put(strips::PREDICTORS + number - 1, cost);
+    }
+    return is_ordinary ? Costs::ALL : Costs::OF_PREDICTORS;
 }
 #endif
 
-// Computes costs of the sampled tiles: tile threads `number` of a chunk take candidate `number % (1 + candidates)` of a
-// lot, where 0 stands for all predictors. The last block of a chunk chooses. `codes` has the code of each candidate in
-// four bits. The grid is (blocks of a chunk, chunks). Clears the number of listed tiles, if there is a list. `costs`
-// has COST_ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks and is 0 before.
+// Computes costs of the sampled tiles: row `i` of blocks takes candidate `i` of all tiles, where 0 stands for
+// predictors alone, so that blocks that run side by side do the same; those of a row are shared equally among the
+// chunks. The last block of a chunk chooses. `codes` has the code of each candidate in four bits. Clears the number of
+// listed tiles, if there is a list. `costs` has COST_ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks
+// and is 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     choose(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
            const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
@@ -210,36 +215,64 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __shared__ Decision decision;
     __shared__ bool is_last;
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
-    const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
+    const uint32_t blocks = gridDim.x / batch.chunks, chunk = blockIdx.x / blocks, first = batch.chunk_first(chunk);
     const Sample sample = Sample::choosing(batch.chunk_first(chunk + 1) - first);
     const bool interpolates = !quantizer->is_lattice;
     costs += uint64_t(chunk) * COST_ROWS * MOST_SAMPLED;
     // Interpolated values are no multiples of the step, as those of a lattice have to be.
     const Step &step = *quantizer;
     candidates = is_lattice(step) ? 0 : candidates;
-    const uint32_t unit = blockIdx.x * TILES_OF_BLOCK + tile_of_block(), lot = unit / (1 + candidates),
-                   candidate = unit - lot * (1 + candidates), number = sample.tile(lot);
-    auto put = [&](uint32_t row, uint32_t cost) {
-        if (tile_thread() == 0) {
-            costs[(row + (candidate > 0 ? strips::PREDICTORS + candidate - 1 : 0)) * MOST_SAMPLED + lot] = cost;
-        }
-    };
-    if (number < sample.tiles) {
-        TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
-        const uint32_t scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
-        bool is_done = false;
+    const uint32_t candidate = blockIdx.y, first_lot = (blockIdx.x - chunk * blocks) * LOTS_OF_BLOCK,
+                   scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
+    // The number of the tile of a lot in the chunk, or one beyond if there is none to take.
+    auto sampled = [&](uint32_t lot) { return candidate <= candidates ? sample.tile(lot) : sample.tiles; };
 #if ORDINARY
-        is_done = geometry.is_unclipped(work.tile) && cost_of_ordinary(work, scheme, schemes, vectors != 0, put);
+    __shared__ Costs found[LOTS_OF_BLOCK];
+    {
+        const uint32_t lot = first_lot + warp_id(), number = sampled(lot);
+        Costs own = number < sample.tiles ? Costs::NONE : Costs::ALL;
+        if (own == Costs::NONE) {
+            const Tile tile = geometry.tile(batch.first_tile + first + number);
+            if (geometry.is_unclipped(tile)) {
+                auto put = [&](uint32_t row, uint32_t cost) {
+                    if (lane_id() == 0) {
+                        costs[row * MOST_SAMPLED + lot] = cost;
+                    }
+                };
+                const OrdinaryElements elements(TileSource(slab, first_element, geometry, tile), vectors != 0);
+                own = cost_of_ordinary(step, elements, candidate, scheme, schemes,
+                                       reinterpret_cast<OrdinaryMemory *>(dynamic)[warp_id()], put);
+            }
+        }
+        if (lane_id() == 0) {
+            found[warp_id()] = own;
+        }
+    }
+    __syncthreads();
+#endif
+    for (uint32_t i = 0; i < LOTS_OF_BLOCK; ++i) {
+        const uint32_t lot = first_lot + i, number = sampled(lot);
+        bool is_done = number >= sample.tiles, has_predictors = false;
+#if ORDINARY
+        is_done = found[i] == Costs::ALL;
+        has_predictors = found[i] == Costs::OF_PREDICTORS;
 #endif
         if (!is_done) {
-            cost_of_tile(work, scheme, plans, geometry, put);
+            auto put = [&](uint32_t row, uint32_t cost) {
+                if (tile_thread() == 0) {
+                    costs[row * MOST_SAMPLED + lot] = cost;
+                }
+            };
+            TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number,
+                          *reinterpret_cast<TileMemory *>(dynamic));
+            cost_of_tile(work, candidate, 1 + candidates, scheme, has_predictors, plans, geometry, put);
+            tile_sync();
         }
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        is_last = atomicAdd(&done[chunk], 1u) == gridDim.x - 1;
+        is_last = atomicAdd(&done[chunk], 1u) == blocks * gridDim.y - 1;
         __threadfence();
     }
     __syncthreads();

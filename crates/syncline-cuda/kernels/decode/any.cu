@@ -189,16 +189,27 @@ __device__ inline void interpolate(const OwnTile &tile, const Plans &plans, cons
 }
 #endif
 
-// Returns the place in the array of element `i` of a tile, relative to the tile's first element.
-__device__ inline uint64_t place_of(uint32_t i, const Extents &extents, const Geometry &geometry) {
-    const uint32_t row = i / extents.of[2], z = row / extents.of[1];
-    return z * geometry.strides[1] + (row - z * extents.of[1]) * geometry.strides[2] + (i - row * extents.of[2]);
-}
+// Where the elements of a tile are in the array, relative to the tile's first element.
+struct ElementPlaces {
+    const uint64_t plane_stride, row_stride;
+    const uint32_t ny, nx;
+    // Reciprocals, exact for all elements of a tile: division takes twenty instructions.
+    const uint32_t by_ny, by_nx;
+
+    __device__ inline ElementPlaces(const Extents &extents, const Geometry &geometry)
+        : plane_stride(geometry.strides[1]), row_stride(geometry.strides[2]), ny(extents.of[1]), nx(extents.of[2]),
+          by_ny((1u << 31) / ny + 1), by_nx((1u << 31) / nx + 1) {}
+
+    __device__ inline uint64_t operator()(uint32_t i) const {
+        const uint32_t row = __umulhi(2 * i, by_nx), z = __umulhi(2 * row, by_ny);
+        return z * plane_stride + (row - z * ny) * row_stride + (i - row * nx);
+    }
+};
 
 // Copies the elements of a tile of a raw chunk. Called by the whole warp.
-__device__ inline void copy_raw(const Bits *from, const Extents &extents, const Geometry &geometry, Bits *to) {
-    for (uint32_t i = lane_id(); i < extents.elements(); i += WARP) {
-        to[place_of(i, extents, geometry)] = from[i];
+__device__ inline void copy_raw(const Bits *from, const ElementPlaces &places, uint32_t elements, Bits *to) {
+    for (uint32_t i = lane_id(); i < elements; i += WARP) {
+        to[places(i)] = from[i];
     }
 }
 
@@ -211,8 +222,9 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
     const uint64_t chunk_start = geometry.elements_before(request.first_tile + uint64_t(own.chunk) * parsed.tiles);
     const uint32_t position = uint32_t(own.tile.elements_before - chunk_start);
     Bits *to = output + (own.tile.first_element - request.first_element);
+    const ElementPlaces places(extents, geometry);
     if (own.record.kind == KIND_RAW) {
-        copy_raw(reinterpret_cast<const Bits *>(input + own.record.raw) + position, extents, geometry, to);
+        copy_raw(reinterpret_cast<const Bits *>(input + own.record.raw) + position, places, elements, to);
         return true;
     }
     const uint32_t own_sign = LOGARITHM ? meta_sign(meta) : 0;
@@ -258,7 +270,7 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
         const uint32_t flags = memory.flags[i];
         // Magnitudes have no sign.
         value = limited(LOGARITHM && (flags & NEGATIVE) != 0 ? -value : value, values);
-        to[place_of(i, extents, geometry)] = (flags & MASKED) != 0 ? pattern : to_bits(value);
+        to[places(i)] = (flags & MASKED) != 0 ? pattern : to_bits(value);
     }
     if (own.record.verbatim > 0) {
         __syncwarp();
@@ -269,7 +281,7 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
             if (place >= elements) {
                 break;
             }
-            to[place_of(place, extents, geometry)] = elements_of_list[i];
+            to[places(place)] = elements_of_list[i];
         }
     }
     return true;

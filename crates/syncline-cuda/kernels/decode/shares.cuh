@@ -21,11 +21,11 @@ struct ShareCosts {
     const uint32_t tiles;    // of the batch
     const uint32_t unit_len; // tiles of a unit
     uint32_t own[WINDOWS];   // costs of chunks: one of each window
-    uint32_t sum;
+    uint32_t sum, largest;
 
     // Called by a whole warp.
     __device__ inline ShareCosts(const Parsed &parsed, uint32_t tiles, uint32_t unit_len)
-        : parsed(parsed), tiles(tiles), unit_len(unit_len), sum(0) {
+        : parsed(parsed), tiles(tiles), unit_len(unit_len), sum(0), largest(0) {
 #pragma unroll
         for (uint32_t window = 0; window < WINDOWS; ++window) {
             own[window] = 0;
@@ -33,6 +33,7 @@ struct ShareCosts {
                 const uint32_t chunk = window * WARP + lane_id();
                 own[window] = chunk < parsed.chunk_count ? cost_of(chunk) : 0;
                 sum += warp_reduce_sum(own[window]);
+                largest = max_of(largest, warp_reduce_max(own[window]));
             }
         }
     }
@@ -73,6 +74,14 @@ struct ShareCosts {
     // Returns where share `number` of `count` begins; the end of the last one is in the chunk after all. Called by the
     // whole warp.
     __device__ inline ShareStart start(uint32_t number, uint32_t count) const {
+        // A block that has tiles of two chunks waits in between. So each has an equal part of one, if that is no more
+        // than a sixteenth longer than equal shares are.
+        const uint32_t parts = count / parsed.chunk_count;
+        if (uint64_t(largest) * count * 16 <= uint64_t(sum) * parts * 17) {
+            const uint32_t chunk = min_of(number / parts, parsed.chunk_count);
+            const uint32_t units = ceil_div(parsed.tiles, unit_len);
+            return {chunk, chunk < parsed.chunk_count ? units * (number % parts) / parts : 0};
+        }
         const uint32_t target = uint32_t(uint64_t(sum) * number / count);
         uint32_t before = 0, chunk = parsed.chunk_count;
 #pragma unroll

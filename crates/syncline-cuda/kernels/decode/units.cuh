@@ -80,7 +80,8 @@ struct Place {
             const uint32_t x = i % SIDE, y = i / SIDE % SIDE, z = i / (SIDE * SIDE);
             Element own[1] = {value(z, y, x)};
             limit(own);
-            __stcs(out + z * geometry.strides[1] + y * geometry.strides[2] + x, own[0]);
+            // Sectors of memory that two tiles share must stay until both are written.
+            out[z * geometry.strides[1] + y * geometry.strides[2] + x] = own[0];
         }
     }
 };

@@ -65,6 +65,10 @@ template <typename T> __device__ inline T warp_broadcast(T value, uint32_t sourc
     return __shfl_sync(ALL_LANES, value, source);
 }
 
+// Returns a value that all lanes have. The compiler then knows that they do, and that they stay together in branches on
+// it.
+__device__ inline uint32_t uniform(uint32_t value) { return __shfl_sync(ALL_LANES, value, 0); }
+
 // Packs a warp's values of `width` bits each. Lane `l` gets word `l` if `l` is below `width`.
 __device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
     uint32_t word = 0;

@@ -78,9 +78,7 @@ __device__ inline void difference_cube(Quads &d, uint32_t predictor) {
     const bool is_second = predictor == format::SECOND_ORDER;
     const bool along_x = is_second || (predictor & 1) != 0, along_y = is_second || (predictor & 2) != 0,
                along_z = is_second || (predictor & 4) != 0;
-#pragma unroll 1
-    for (uint32_t pass = 0; pass < (is_second ? 2 : 1); ++pass) {
-        const CubeFactors factors(pass == 1);
+    auto along_axes = [&](const CubeFactors &factors) {
         if (along_x) {
             difference_x(d, factors, 4, 1.0f);
         }
@@ -90,6 +88,10 @@ __device__ inline void difference_cube(Quads &d, uint32_t predictor) {
         if (along_z) {
             difference_z(d, factors, 4, 1.0f);
         }
+    };
+    along_axes(CubeFactors(false));
+    if (is_second) {
+        along_axes(CubeFactors(true));
     }
     // Along each other axis, x first, where the positions along all axes before are 0.
     const CubeFactors factors(false);

@@ -55,3 +55,33 @@ template <bool IS_CUBIC, typename Pass> __device__ inline void run_pass(const Pa
         return pass.template run<2, 2, IS_CUBIC>();
     }
 }
+
+// Schemes of cubes, by their codes from 1 on.
+constexpr uint32_t CUBE_SCHEMES = 8;
+
+// The passes of a scheme, as constants: levels from the coarsest on, and the axes of each.
+template <uint32_t SCHEME> struct CubeScheme {
+    static constexpr uint32_t LEVELS = 3;
+    static constexpr bool IS_CUBIC = (SCHEME - 1 & 1) != 0, X_FIRST = (SCHEME - 1 & 2) != 0,
+                          IN_PLANES = (SCHEME - 1 & 4) != 0;
+    static constexpr uint32_t OF_LEVEL = IN_PLANES ? 2 : 3, PASSES = LEVELS * OF_LEVEL;
+    static constexpr uint32_t ANCHORS = IN_PLANES ? 4 * SIDE : 8;
+
+    __host__ __device__ static constexpr uint32_t level(uint32_t pass) { return pass / OF_LEVEL; }
+    // 0 for z, 2 for x.
+    __host__ __device__ static constexpr uint32_t axis(uint32_t pass) {
+        return X_FIRST ? 2 - pass % OF_LEVEL : pass % OF_LEVEL + (3 - OF_LEVEL);
+    }
+    // Positions along an axis that are known before a level.
+    __host__ __device__ static constexpr uint32_t known(uint32_t level) {
+        return level == LEVELS ? SIDE : (1u << level) + 1;
+    }
+    // Lines of a pass.
+    __host__ __device__ static constexpr uint32_t lines(uint32_t pass) {
+        uint32_t count = IN_PLANES ? SIDE : 1;
+        for (uint32_t other = level(pass) * OF_LEVEL; other < (level(pass) + 1) * OF_LEVEL; ++other) {
+            count *= other == pass ? 1 : known(level(pass) + (other < pass ? 1 : 0));
+        }
+        return count;
+    }
+};

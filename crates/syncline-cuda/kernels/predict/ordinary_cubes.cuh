@@ -10,6 +10,10 @@ constexpr uint32_t ORDINARY_VALUES = SIDE * PLANE;
 __device__ inline uint64_t quad_in_array(const TileSource &source, uint32_t k) {
     return (2 * k + lane_id() / 16) * source.plane + lane_id() / 2 % 8 * source.row + lane_id() % 2 * 4;
 }
+// Returns where element `32 word + lane` of a tile is in the array, from the first one.
+__device__ inline uint64_t element_in_array(const TileSource &source, uint32_t word) {
+    return word / 2 * source.plane + (word % 2 * 4 + lane_id() / SIDE) * source.row + lane_id() % SIDE;
+}
 __device__ inline uint32_t quad_in_memory(uint32_t k) {
     const uint32_t plane = lane_id() < 16 ? stored(2 * k) * PLANE : stored(2 * k + 1) * PLANE;
     return plane + stored(lane_id() / 2 % 8) * ROW + lane_id() % 2 * 4;
@@ -26,51 +30,64 @@ template <typename Visit> __device__ inline void for_residuals(const Quads &inte
 }
 
 #if !LOGARITHM
-// The lines of a pass.
-struct EncodingPass {
+// A tile whose elements are stored, as it is interpolated.
+struct CubeInterpolation {
+    const InterpolationStep &constants;
     const uint32_t *lines;
-    uint32_t count;
     Element *values;
     int16_t *codes;
-    const InterpolationStep &constants;
-    uint32_t &cost;
-    bool &is_good;
+    uint32_t cost;
+    Largest largest;
 
-    // Predicts and quantizes the lines.
-    template <uint32_t AXIS, uint32_t LEVEL, bool IS_CUBIC> __device__ inline void run() const {
-        constexpr uint32_t DISTANCE = SIDE / 2 >> LEVEL,
-                           COUNT = (SIDE - 1 - DISTANCE + 2 * DISTANCE - 1) / (2 * DISTANCE);
-        for (uint32_t i = lane_id(); i < count; i += WARP) {
-            Element *line = values + (lines[i] & 0xFFFF);
-            int16_t *to = codes + (lines[i] >> 16);
-            Element predictions[COUNT];
-            float factors = 1.0f;
-            predict_line<SIDE, DISTANCE, DISTANCE, IS_CUBIC, Along<AXIS>>(line, predictions);
+    // Predicts and quantizes a line.
+    template <uint32_t AXIS, uint32_t LEVEL, bool IS_CUBIC> __device__ inline void run(uint32_t line) {
+        int16_t *to = codes + (line >> 16);
+        cost += code_line<SIDE, (SIDE / 2 >> LEVEL), IS_CUBIC, Along<AXIS>>(
+            constants, values + (line & 0xFFFF), [&](uint32_t point) -> int16_t & { return to[point]; }, largest);
+    }
+
+    // Runs pass number PASS of a scheme, whose first line is number FIRST, and those after it. Called by the whole
+    // warp.
+    template <uint32_t SCHEME, uint32_t PASS, uint32_t FIRST> __device__ inline void run_from() {
+        typedef CubeScheme<SCHEME> Own;
+        if constexpr (PASS < Own::PASSES) {
+            constexpr uint32_t COUNT = Own::lines(PASS), AXIS = Own::axis(PASS), LEVEL = Own::level(PASS);
 #pragma unroll
-            for (uint32_t point = 0; point < COUNT; ++point) {
-                Element &place = line[Along<AXIS>::of(DISTANCE + 2 * DISTANCE * point)];
-                const SmallCode code(constants, place, predictions[point], is_good);
-                place = code.value;
-                to[point] = code.code;
-                factors *= code.factor;
+            for (uint32_t begin = 0; begin < COUNT; begin += WARP) {
+                if (COUNT - begin >= WARP || lane_id() < COUNT - begin) {
+                    run<AXIS, LEVEL, Own::IS_CUBIC>(lines[FIRST + begin + lane_id()]);
+                }
             }
-            cost += product_cost(factors);
+            __syncwarp();
+            run_from<SCHEME, PASS + 1, FIRST + COUNT>();
+        } else {
+            cost -= lane_id() == 0 ? FIRST * COST_OF_ONE : 0;
+        }
+    }
+    // Calls `run_from` for the scheme with this code.
+    template <uint32_t SCHEME = 1> __device__ inline void run_scheme(uint32_t scheme) {
+        if constexpr (SCHEME <= CUBE_SCHEMES) {
+            // Encoders do not choose others.
+            constexpr bool IS_CANDIDATE = CubeScheme<SCHEME>::IS_CUBIC || !CubeScheme<SCHEME>::IN_PLANES;
+            if (IS_CANDIDATE && scheme == SCHEME) {
+                run_from<SCHEME, 0, CubeScheme<SCHEME>::ANCHORS>();
+            } else {
+                run_scheme<SCHEME + 1>(scheme);
+            }
         }
     }
 };
 
-// Interpolates a tile whose elements are stored. Returns the cost, and whether the tile is ordinary under the scheme.
-// Called by the whole warp.
-__device__ inline uint32_t interpolate_ordinary(const Step &step, float base, const uint32_t *table, bool is_cubic,
-                                                Element *values, int16_t *codes, bool &is_ordinary) {
-    const uint32_t passes = table[0] & 0xFFFF, anchors = table[0] >> 16, lane = lane_id();
-    const uint32_t *lines = table + LINES_AT;
-    const InterpolationStep constants(step);
-    uint32_t cost = 0;
+// Interpolates a tile whose elements are stored. Returns the cost, and whether codes and errors are those of an
+// ordinary tile. Called by the whole warp.
+__device__ inline uint32_t interpolate_ordinary(const OrdinaryStep &step, float base, const uint32_t *table,
+                                                uint32_t scheme, Element *values, int16_t *codes, bool &is_ordinary) {
+    const uint32_t anchors = table[0] >> 16, lane = lane_id();
+    CubeInterpolation own{step.constants, table + LINES_AT, values, codes, 0};
     bool is_good = true;
     // The anchors: a lattice of two positions along x and y, and of two or eight along z.
     const bool is_anchor = lane < anchors;
-    const uint32_t line = is_anchor ? lines[lane] : 0;
+    const uint32_t line = is_anchor ? own.lines[lane] : 0;
     float integer;
     quantize_small(step, values[line & 0xFFFF], integer);
     float residual = integer - base;
@@ -82,23 +99,14 @@ __device__ inline uint32_t interpolate_ordinary(const Step &step, float base, co
     const float before = __shfl_up_sync(ALL_LANES, residual, 4);
     residual -= lane >= 4 ? before : 0.0f;
     if (is_anchor) {
-        values[line & 0xFFFF] = reconstruct(step, int32_t(integer));
+        values[line & 0xFFFF] = reconstruct(*step.all, int32_t(integer));
         codes[line >> 16] = int16_t(__float_as_uint(residual + SHIFTER));
         is_good = fabsf(residual) < float(CODE_LIMIT);
-        cost = product_cost(__fmaf_rn(2.0f, fabsf(residual), 1.0f));
+        own.cost = shifted_cost(__fmaf_rn(2.0f, fabsf(residual), 1.0f));
     }
     __syncwarp();
-    for (uint32_t number = 0; number < passes; ++number) {
-        const CubePass pass(table, number);
-        const EncodingPass own{lines + pass.first, pass.count, values, codes, constants, cost, is_good};
-        if (is_cubic) {
-            run_pass<true>(own, pass.kind);
-        } else {
-            run_pass<false>(own, pass.kind);
-        }
-        __syncwarp();
-    }
-    is_ordinary = __all_sync(ALL_LANES, is_good);
-    return warp_reduce_sum(cost);
+    own.run_scheme(scheme);
+    is_ordinary = __all_sync(ALL_LANES, is_good && own.largest.is_small(step.constants.bound));
+    return warp_reduce_sum(own.cost);
 }
 #endif

@@ -35,9 +35,8 @@ template <typename Element> struct PointTable {
         return reinterpret_cast<const uint16_t *>(words + LINES_AT)[number];
     }
     // Places of the codes of the anchors and of all points.
-    __device__ inline uint32_t code(uint32_t number) const {
-        return reinterpret_cast<const uint16_t *>(words + CODES_AT)[number];
-    }
+    __device__ inline const uint16_t *codes() const { return reinterpret_cast<const uint16_t *>(words + CODES_AT); }
+    __device__ inline uint32_t code(uint32_t number) const { return codes()[number]; }
     // Returns the place of a point of a line.
     __device__ inline uint32_t place(const PointPass &pass, uint32_t line, uint32_t point) const {
         return this->line(pass.first_line + line) + pass.offset + point * pass.spacing;

@@ -1,7 +1,6 @@
 // Counts the symbols of a sample of each chunk's tiles, coded as the chunk chose.
 //
-// WARPS  warps of a block
-// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
+// ORDINARY  whether whole tiles are those of predict/ordinary.cuh, each of which a warp takes
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
 #if ORDINARY
@@ -9,6 +8,8 @@
 #endif
 #include "strips/sample.cuh"
 #include "strips/tile_strips.cuh"
+
+constexpr uint32_t LOTS_OF_BLOCK = ORDINARY ? WARPS : 1;
 
 // What a block counts.
 struct Counting {
@@ -63,19 +64,52 @@ struct Counting {
     }
 
 #if ORDINARY
+    // Counts the symbols of a dense tile. Called by the whole warp.
+    __device__ inline void count_dense(uint32_t *own, const int16_t *codes) const {
+        uint32_t zeros = 0;
+#pragma unroll 1
+        for (uint32_t k = 0; k < QUADS; ++k) {
+            const uint2 four = *reinterpret_cast<const uint2 *>(codes + k * STRIP_ROOM + 4 * lane_id());
+            // Zeros behind the last value of a strip have no symbols.
+            const uint32_t others = __ballot_sync(ALL_LANES, (four.x | four.y) != 0), behind = others >> lane_id() >> 1;
+            bool is_coded = behind != 0;
+#pragma unroll
+            for (uint32_t j = 4; j-- > 0;) {
+                const int32_t code = int16_t((j < 2 ? four.x : four.y) >> j % 2 * 16);
+                is_coded |= code != 0;
+                if (code != 0) {
+                    atomicAdd(&own[symbol_of(0, code)], 1u);
+                }
+                zeros += is_coded && code == 0 ? 1 : 0;
+            }
+        }
+        zeros = warp_reduce_sum(zeros);
+        if (lane_id() == 0 && zeros > 0) {
+            atomicAdd(&own[symbol_of_power(0)], zeros);
+        }
+    }
+
     // Counts the symbols of a whole tile. Returns whether it is ordinary. Called by the whole warp.
-    __device__ inline bool count_ordinary(const TileWork &work, const uint32_t *schemes, bool vectors) const {
-        OrdinaryMemory &memory = reinterpret_cast<OrdinaryMemory &>(work.memory);
-        const OrdinaryElements elements(work.source, vectors);
+    __device__ inline bool count_ordinary(const OrdinaryElements &elements, const uint32_t *schemes,
+                                          OrdinaryMemory &memory) const {
+        const OrdinaryStep own_step(step);
+        QuantizedOrdinary quantized;
         CodedOrdinary coded;
-        if (!predict_ordinary(step, choice, schemes + (choice.scheme - 1) * TABLE_WORDS, elements, memory, coded)) {
+        if (!quantize_ordinary(own_step, elements, choice.scheme != 0 ? memory.values : nullptr, quantized) ||
+            !predict_ordinary(own_step, choice, schemes + (choice.scheme - 1) * TABLE_WORDS, quantized, memory,
+                              coded)) {
             return false;
         }
         if (!coded.is_constant) {
             uint32_t *own = histogram + class_of(coded.cost) * SYMBOLS;
-            LaneValues(memory.codes[coded.codes], memory).for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
-                count(own, zeros, value, coded.is_dense());
-            });
+            const int16_t *codes = memory.codes[coded.codes];
+            if (coded.is_dense()) {
+                count_dense(own, codes);
+            } else {
+                LaneValues(codes, memory).for_each([&](uint32_t, bool, uint32_t zeros, int32_t value) {
+                    count(own, zeros, value, false);
+                });
+            }
             if (lane_id() == 0) {
                 atomicAdd(live_tiles, 1u);
             }
@@ -98,10 +132,9 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     __shared__ uint32_t histogram[strips::CODEBOOKS * SYMBOLS];
     __shared__ uint32_t live_tiles;
     __shared__ ChunkChoice choice;
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
     const Sample sample = Sample::counted(batch.chunk_first(chunk + 1) - first);
-    if (blockIdx.x * TILES_OF_BLOCK >= sample.lots()) {
+    if (blockIdx.x * LOTS_OF_BLOCK >= sample.lots()) {
         return;
     }
     for (uint32_t i = threadIdx.x; i < strips::CODEBOOKS * SYMBOLS; i += WARPS * WARP) {
@@ -113,19 +146,41 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __syncthreads();
     const Counting counting{*quantizer, choice, geometry, plans, histogram, &live_tiles};
-    for (uint32_t lot = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); lot < sample.lots();
-         lot += gridDim.x * TILES_OF_BLOCK) {
-        const uint32_t number = sample.tile(lot);
-        if (number >= sample.tiles) {
-            break; // It is the last lot.
-        }
-        TileWork work(*quantizer, slab, first_element, geometry, batch.first_tile + first + number, memory);
+    const uint64_t first_tile = batch.first_tile + first;
+    for (uint32_t first_lot = blockIdx.x * LOTS_OF_BLOCK; first_lot < sample.lots();
+         first_lot += gridDim.x * LOTS_OF_BLOCK) {
 #if ORDINARY
-        if (geometry.is_unclipped(work.tile) && counting.count_ordinary(work, schemes, vectors != 0)) {
-            continue;
+        __shared__ bool is_counted[LOTS_OF_BLOCK];
+        {
+            // The last lot may lack its tile.
+            const uint32_t number = sample.tile(first_lot + warp_id());
+            bool is_done = number >= sample.tiles;
+            if (!is_done) {
+                const Tile tile = geometry.tile(first_tile + number);
+                is_done = geometry.is_unclipped(tile) &&
+                          counting.count_ordinary(
+                              OrdinaryElements(TileSource(slab, first_element, geometry, tile), vectors != 0), schemes,
+                              reinterpret_cast<OrdinaryMemory *>(dynamic)[warp_id()]);
+            }
+            if (lane_id() == 0) {
+                is_counted[warp_id()] = is_done;
+            }
         }
+        __syncthreads();
 #endif
-        counting.count_tile(work);
+        for (uint32_t i = 0; i < LOTS_OF_BLOCK; ++i) {
+            const uint32_t number = sample.tile(first_lot + i);
+            bool is_done = number >= sample.tiles;
+#if ORDINARY
+            is_done = is_counted[i];
+#endif
+            if (!is_done) {
+                TileWork work(*quantizer, slab, first_element, geometry, first_tile + number,
+                              *reinterpret_cast<TileMemory *>(dynamic));
+                counting.count_tile(work);
+            }
+        }
+        __syncthreads();
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < strips::CODEBOOKS * SYMBOLS; i += WARPS * WARP) {

@@ -1,6 +1,5 @@
 // Encodes any tiles: quantizes, predicts, and writes their strips as bits.
 //
-// WARPS  warps of a block
 // See also predict/code_tile.cuh.
 #include "predict/code_tile.cuh"
 #include "strips/encode.cuh"
@@ -120,10 +119,10 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
                const __grid_constant__ Plans plans, ChunkChoice *choices, const uint32_t *codewords,
                const __grid_constant__ TileOutputs outputs, const uint32_t *listed) {
     extern __shared__ __align__(16) uint8_t dynamic[];
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
+    TileMemory &memory = *reinterpret_cast<TileMemory *>(dynamic);
     const Batch all{slab, first_element, geometry, batch, *quantizer, plans, choices, codewords, outputs};
     const uint32_t count = listed != nullptr ? listed[0] : batch.tiles;
-    for (uint32_t i = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); i < count; i += gridDim.x * TILES_OF_BLOCK) {
+    for (uint32_t i = blockIdx.x; i < count; i += gridDim.x) {
         encode_tile(all, listed != nullptr ? listed[1 + i] : i, memory);
         tile_sync();
     }

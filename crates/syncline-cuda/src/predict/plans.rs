@@ -7,8 +7,8 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
+use syncline_core::predict::costs::COST_GROUP;
 use syncline_core::predict::interpolate::{PassShape, Plan, Point, Scheme};
-use syncline_core::predict::orders::COST_GROUP;
 use syncline_core::quantize::Real;
 
 use super::structs::{DoubleStep, FloatStep, PlanHead, PlanPass, Plans};

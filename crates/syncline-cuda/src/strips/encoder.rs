@@ -120,13 +120,6 @@ fn sample_constants() -> Vec<(&'static str, u64)> {
 }
 
 impl Variant {
-    /// Warps of a large tile.
-    const WARPS_OF_LARGE: u32 = 8;
-    /// Most warps of a block with small tiles.
-    const MOST_WARPS: u32 = 4;
-    /// Shared memory that the tiles of a block may take together, so that there is room for histograms.
-    const MOST_MEMORY: u32 = 36 << 10;
-
     fn new(form: &Form, geometry: &Geometry) -> Result<Self> {
         let element_bytes = match form.element_type {
             ElementType::F32 => 4,
@@ -150,20 +143,22 @@ impl Variant {
         if self.large { 4096 } else { small }
     }
 
-    fn warps_of_tile(self) -> u32 {
-        if self.large { Self::WARPS_OF_LARGE } else { 1 }
+    /// Warps of a block, which take any tile together, or an ordinary one each.
+    fn warps(self) -> u32 {
+        if self.large { 8 } else { 4 }
     }
 
-    fn tiles_of_block(self) -> u32 {
-        if self.large { 1 } else { (Self::MOST_MEMORY / self.tile_bytes()).clamp(1, Self::MOST_WARPS) }
+    /// Sampled tiles that a block takes at a time.
+    fn lots_of_block(self) -> u32 {
+        if self.has_ordinary() { self.warps() } else { 1 }
     }
 
     fn threads(self) -> u32 {
-        32 * self.warps_of_tile() * self.tiles_of_block()
+        32 * self.warps()
     }
 
     fn shape(self) -> OrdinaryShape {
-        OrdinaryShape { axes: self.axes, element_bytes: self.element_bytes, logarithm: self.logarithm }
+        OrdinaryShape::new(self.axes, self.element_bytes, self.logarithm)
     }
 
     /// Whether whole tiles are those of `kernels/predict/ordinary.cuh`.
@@ -177,15 +172,16 @@ impl Variant {
         let separate_codes = elements * self.element_bytes < 4096 * 8;
         let values = self.element_bytes * (elements + elements / 32);
         let strips = elements / 128 + 2 * elements.div_ceil(512);
-        let of_strips = self.warps_of_tile() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
+        let of_strips = self.warps() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
         let bitmaps = 5 * elements / 8;
         let lattice = 4 * 128;
         4 * elements * (1 + u32::from(separate_codes)) + values.max(of_strips) + bitmaps + lattice + 160
     }
 
-    /// Dynamic shared memory of a block.
+    /// Dynamic shared memory of a block: that of any tile, or of an ordinary one for each warp.
     fn memory(self) -> u32 {
-        self.tiles_of_block() * self.tile_bytes().next_multiple_of(16)
+        let of_warps = if self.has_ordinary() { self.warps() * self.shape().tile_bytes() } else { 0 };
+        self.tile_bytes().max(of_warps).next_multiple_of(16)
     }
 
     fn constants(self) -> Vec<(&'static str, u64)> {
@@ -195,8 +191,8 @@ impl Variant {
             ("MEASURE", self.measured.into()),
             ("AXES", self.axes),
             ("TILE_ELEMENTS", self.elements()),
-            ("TILE_WARPS", self.warps_of_tile()),
-            ("WARPS", self.warps_of_tile() * self.tiles_of_block()),
+            ("TILE_WARPS", self.warps()),
+            ("WARPS", self.warps()),
             ("MEMORY_BYTES", self.memory()),
             ("ORDINARY", self.has_ordinary().into()),
         ];
@@ -316,9 +312,11 @@ impl TileEncoder {
         let work = Work { encoder: self, stream: &stream, slab, batch, step, plans: self.plans.argument(&stream) };
         let chunks = batch.chunks() as usize;
         let counts_len = chunks * CODEBOOKS * SYMBOLS;
-        let mut cleared = frame.cleared(Arena::bytes_for::<u32>(counts_len) + 3 * Arena::bytes_for::<u32>(chunks))?;
+        let counters = 3 * Arena::bytes_for::<u32>(chunks) + Arena::bytes_for::<u32>(1);
+        let mut cleared = frame.cleared(Arena::bytes_for::<u32>(counts_len) + counters)?;
         let (mut counts, mut live) = (cleared.take(counts_len)?, cleared.take(chunks)?);
         let mut done = [cleared.take(chunks)?, cleared.take(chunks)?];
+        let mut pieces = cleared.take(1)?;
         let mut costs = frame.slice(chunks * (PREDICTORS + MOST_CANDIDATES) * MOST_SAMPLED)?;
         // The number of tiles that another kernel leaves over, then those tiles.
         let mut listed = match self.ordinary {
@@ -336,7 +334,7 @@ impl TileEncoder {
             launch!(self.codebooks.make_codebooks on &stream, grid; *batch, &counts, &live, &mut done[1], &mut sizes,
                 &mut serialized, &mut encoded.choices, &mut codewords, &mut encoded.codebooks)
         }?;
-        work.encode(&codewords.as_view(), &mut encoded, listed.as_mut())?;
+        work.encode(&codewords.as_view(), &mut encoded, listed.as_mut().map(|listed| (listed, &mut pieces)))?;
         encoded.listed = listed;
         Ok(encoded)
     }
@@ -398,8 +396,8 @@ impl Work<'_> {
         let candidates = encoder.candidates.len() as u32;
         let numbered = encoder.candidates.iter().enumerate();
         let codes = numbered.fold(0, |all, (number, scheme)| all | u32::from(scheme.code()) << (4 * number));
-        let units = self.lots(CHOOSING_STEP, FEWEST_CHOOSING) * (1 + candidates);
-        let grid = self.grid(units.div_ceil(encoder.variant.tiles_of_block())).rows(batch.chunks());
+        let blocks = self.lots(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.lots_of_block());
+        let grid = self.grid(blocks * batch.chunks()).rows(1 + candidates);
         // SAFETY: the slab has the elements of the batch, and the plans are those of its tiling; `encoder` outlives the
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
         unsafe {
@@ -416,7 +414,7 @@ impl Work<'_> {
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
         let lots = self.lots(COUNTED_STEP, FEWEST_COUNTED);
-        let blocks = lots.div_ceil(encoder.variant.tiles_of_block() * TILES_OF_COUNTING);
+        let blocks = lots.div_ceil(encoder.variant.lots_of_block() * TILES_OF_COUNTING);
         let grid = self.grid(blocks).rows(batch.chunks());
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {
@@ -429,7 +427,7 @@ impl Work<'_> {
         &self,
         codewords: &CudaView<'_, u32>,
         encoded: &mut Encoded<'_>,
-        listed: Option<&mut CudaViewMut<'_, u32>>,
+        listed: Option<(&mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>)>,
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
         let (errors, counted) = match &mut encoded.errors {
@@ -445,10 +443,10 @@ impl Work<'_> {
             counted,
             chunk_words: encoded.chunk_words,
         };
-        let mut blocks = batch.tiles().div_ceil(encoder.variant.tiles_of_block());
+        let mut blocks = batch.tiles();
         let mut rest = None;
-        if let (Some(ordinary), Some(schemes), Some(listed)) = (&encoder.ordinary, &encoder.schemes, listed) {
-            ordinary.encode(self, codewords, &encoded.choices.as_view(), outputs, (schemes, &mut *listed))?;
+        if let (Some(ordinary), Some(schemes), Some((listed, pieces))) = (&encoder.ordinary, &encoder.schemes, listed) {
+            ordinary.encode(self, codewords, &encoded.choices.as_view(), outputs, schemes, (&mut *listed, pieces))?;
             blocks = blocks.min(encoder.multiprocessors * LISTED_BLOCKS);
             rest = Some(&*listed as &dyn DevicePtr<u32>);
         }

@@ -33,10 +33,17 @@ declare_kernels! {
         fn encode_ordinary(
             slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
             step: In<u64> as "const Step *", vectors: u32, schemes: In<u32>, choices: In<ChunkChoice>,
-            codewords: In<u32>, outputs: TileOutputs, listed: Out<u32>,
+            codewords: In<u32>, outputs: TileOutputs, listed: Out<u32>, rounds: u32, pieces: Out<u32>,
         );
     }
 }
+
+/// Rounds in which blocks take tiles, at most, and tiles of a warp in a round, about, at least.
+const MOST_ROUNDS: u32 = 3;
+/// See [`MOST_ROUNDS`].
+const FEWEST_TILES: u32 = 8;
+/// Words of a table of small codes, as in `ordinary_bits.cuh`.
+const SMALL_WORDS: u32 = 132;
 
 /// Tiles of 1,024, of 32x32, or of 8x8x8, and what is in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +51,16 @@ pub(super) struct OrdinaryShape {
     pub axes: u32,
     pub element_bytes: u32,
     pub logarithm: bool,
+    /// Shared memory that a block can have, in bytes.
+    pub shared_memory: u32,
 }
 
 impl OrdinaryShape {
+    /// Returns the shape on devices that have much shared memory.
+    pub fn new(axes: u32, element_bytes: u32, logarithm: bool) -> Self {
+        Self { axes, element_bytes, logarithm, shared_memory: LARGE_SHARED_MEMORY }
+    }
+
     fn is_cube(self) -> bool {
         self.axes == 3
     }
@@ -91,39 +105,65 @@ impl OrdinaryShape {
         stream.clone_htod(&tables).doing("copying the tables of schemes")
     }
 
-    /// Warps of a block.
+    /// Warps of a block: as many as registers suffice for, and shared memory.
     fn warps(self) -> u32 {
-        match (self.is_cube(), self.element_bytes) {
+        let most = match (self.is_cube(), self.element_bytes) {
             (true, 4) => 8,
-            (_, 4) | (true, _) => 4,
+            (false, 4) => 16,
+            (true, _) => 4,
             (false, _) => 3,
-        }
+        };
+        (self.shared_memory.saturating_sub(self.table_bytes()) / self.warp_bytes()).clamp(1, most)
     }
 
     /// Blocks of a multiprocessor that registers are to suffice for.
     fn resident(self) -> u32 {
-        if self.is_cube() && self.element_bytes == 4 { 3 } else { 4 }
+        match (self.is_cube(), self.element_bytes) {
+            (true, 4) => 3,
+            (false, 4) => 1,
+            _ => 4,
+        }
+    }
+
+    /// Shared memory of a tile in bytes.
+    pub fn tile_bytes(self) -> u32 {
+        let elements = self.elements();
+        let (values, strip_room) = match self.is_cube() {
+            true => (8 * lines::PLANE as u32, lines::STRIP_ROOM as u32),
+            false => (elements + elements / 32, points::STRIP_ROOM as u32),
+        };
+        let codes = 4 * elements / STRIP_LEN as u32 * strip_room;
+        (values * self.element_bytes).max(4 * elements + 4).next_multiple_of(16) + codes
+    }
+
+    /// Shared memory of a warp in bytes.
+    fn warp_bytes(self) -> u32 {
+        // The elements of the next tile, unless these are more.
+        let staged = self.elements() * self.element_bytes;
+        self.tile_bytes() + 32 + if staged <= 4096 { staged } else { 0 }
+    }
+
+    /// Shared memory of the tables of a block in bytes.
+    fn table_bytes(self) -> u32 {
+        let table = if self.is_cube() { lines::TABLE_WORDS as u32 } else { self.layout().words as u32 };
+        4 * (MAX_CLASSES as u32 * (SYMBOLS as u32 + SMALL_WORDS) + table) + 80
     }
 
     /// Shared memory of a block in bytes, which the kernel checks.
     fn memory_bytes(self) -> u32 {
-        let elements = self.elements();
-        let (values, strip_room, table) = match self.is_cube() {
-            true => (8 * lines::PLANE as u32, lines::STRIP_ROOM as u32, lines::TABLE_WORDS as u32),
-            false => (elements + elements / 32, points::STRIP_ROOM as u32, self.layout().words as u32),
-        };
-        let codes = 4 * elements / STRIP_LEN as u32 * strip_room;
-        let warp = (values * self.element_bytes).max(4 * elements + 4).next_multiple_of(16) + codes + 32;
-        self.warps() * warp + 4 * ((MAX_CLASSES * SYMBOLS) as u32 + table) + 80
+        self.warps() * self.warp_bytes() + self.table_bytes()
     }
 }
+
+/// Shared memory of a block that devices have that have much of it.
+const LARGE_SHARED_MEMORY: u32 = 227 << 10;
 
 /// Returns every specialization, for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
     let mut all = Vec::new();
     for axes in 1..=3 {
         for (element_bytes, logarithm) in [(4, false), (8, false), (4, true), (8, true)] {
-            all.push(OrdinaryKernels::specialization(OrdinaryShape { axes, element_bytes, logarithm }));
+            all.push(OrdinaryKernels::specialization(OrdinaryShape::new(axes, element_bytes, logarithm)));
         }
     }
     all
@@ -140,6 +180,7 @@ pub(super) struct OrdinaryEncoder {
 impl OrdinaryEncoder {
     /// Loads the kernel.
     pub fn new(device: &Device, shape: OrdinaryShape) -> Result<Self> {
+        let shape = OrdinaryShape { shared_memory: device.info().shared_memory_per_block, ..shape };
         let kernels = OrdinaryKernels::load(device, shape)?;
         kernels.encode_ordinary.allow_shared_memory(shape.memory_bytes())?;
         let resident = kernels.encode_ordinary.blocks_per_multiprocessor(32 * shape.warps(), shape.memory_bytes())?;
@@ -147,24 +188,28 @@ impl OrdinaryEncoder {
     }
 
     /// Queues the encoding of the ordinary tiles of a batch. `schemes` has the tables of all schemes. `listed` receives
-    /// the number of the others, which must be 0 before, and these.
+    /// the number of the others, which must be 0 before, and these; `pieces` is a counter that is 0 before.
     pub fn encode(
         &self,
         work: &Work<'_>,
         codewords: &CudaView<'_, u32>,
         choices: &CudaView<'_, ChunkChoice>,
         outputs: TileOutputs,
-        (schemes, listed): (&CudaSlice<u32>, &mut CudaViewMut<'_, u32>),
+        schemes: &CudaSlice<u32>,
+        (listed, pieces): (&mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>),
     ) -> Result<()> {
         let (slab, geometry, batch) = (work.slab, work.geometry(), work.batch);
         let warps = self.shape.warps();
-        let grid = Grid::new(self.blocks.min(batch.tiles().div_ceil(warps)), 32 * warps);
-        let grid = grid.shared_memory(self.shape.memory_bytes());
+        let blocks = self.blocks.min(batch.tiles().div_ceil(warps));
+        let grid = Grid::new(blocks, 32 * warps).shared_memory(self.shape.memory_bytes());
+        // Each round has half of the tiles of the one before, as long as all warps have some.
+        let rounds = (batch.tiles() / (blocks * warps * FEWEST_TILES)).max(1).ilog2() + 1;
         // SAFETY: the slab has the elements of the batch. There are codewords and a choice for each chunk, outputs for
         // each tile, and `listed` has room for the number and all tiles. `self` outlives the work of the stream.
         unsafe {
             launch!(self.kernels.encode_ordinary on work.stream, grid; &slab.bytes, slab.first_element, *geometry,
-                *batch, work.step, work.vectors(), schemes, choices, codewords, outputs, listed)
+                *batch, work.step, work.vectors(), schemes, choices, codewords, outputs, listed,
+                rounds.min(MOST_ROUNDS), pieces)
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::{INTERPOLATED, MAX_CLASSES};
-use syncline_core::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS};
+use syncline_core::predict::costs::COST_LOG2;
+use syncline_core::predict::orders::{MOST_LISTED, PREDICTORS};
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN, SYMBOLS, Symbol};
 
 use crate::device_struct::{DeviceStruct, device_struct};

@@ -21,7 +21,7 @@ fn tiles_of_every_shape_are_the_cpus() {
         let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], unless_tiny(&[100_000], &[20_000])));
         for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], cube, line] {
             let field = Field::smooth(element, extents, 0.01);
-            for tile_size in TileSize::ALL {
+            for tile_size in TileSize::TILES {
                 if share.takes() {
                     let options = Options::new(Bound::Abs(1e-3)).with_tiles(tile_size);
                     seen.add(&check(device, &field, &options, 35, 2));
@@ -43,7 +43,7 @@ fn tiles_of_every_bound_are_the_cpus() {
         let field =
             Field::smooth(element, extents, 0.02).with("zero", |i| (i / width % height < height / 2).then_some(0.0));
         for bound in [Bound::Rel(1e-1), Bound::Rel(1e-4), Bound::Abs(1e-6), Bound::Psnr(60.0), Bound::PwRel(1e-3)] {
-            for tile_size in *unless_tiny(&&TileSize::ALL[..], &&TileSize::ALL[number..=number]) {
+            for tile_size in *unless_tiny(&&TileSize::TILES[..], &&TileSize::TILES[number..=number]) {
                 let options = Options::new(bound).with_tiles(*tile_size);
                 seen.add(&check(device, &field, &options, 50, 2));
                 let options = Options { rewritable: true, ..options };
@@ -79,7 +79,7 @@ fn special_values_are_the_cpus() {
             let field = Field::smooth(element, extents, 0.01)
                 .with("specials", |i| if i % 3000 < 2000 { special(i) } else { None })
                 .with("all NaN", |i| (i < 1100).then_some(f64::NAN));
-            for tile_size in TileSize::ALL {
+            for tile_size in TileSize::TILES {
                 for bound in [Bound::Abs(1e-2), Bound::PwRel(1e-2)] {
                     if share.takes() {
                         let options = Options { fill: Fill::None, ..Options::new(bound).with_tiles(tile_size) };
@@ -106,7 +106,7 @@ fn masks_are_the_cpus() {
                 .with("fill", |i| (i > 4000 && i < 6500).then_some(-9999.0));
             let missing = field.clone().with("NaN", |i| (i % 701 < 60).then_some(f64::NAN));
             for (field, fill) in [(&field, Fill::Auto), (&missing, Fill::Auto), (&missing, Fill::Value(-9999.0))] {
-                for tile_size in TileSize::ALL {
+                for tile_size in TileSize::TILES {
                     for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3), Bound::Psnr(50.0)] {
                         if share.takes() {
                             let options = Options { fill, ..Options::new(bound).with_tiles(tile_size) };
@@ -131,7 +131,7 @@ fn reserved_patterns_and_stated_ranges_are_the_cpus() {
         let header = lattice.header(&Options::new(Bound::Abs(0.01)), &lattice.resolve(&Options::new(Bound::Abs(0.01))));
         assert_eq!(header.step, 0.5);
         seen.add(&check_with(device, &lattice, &header, &CoderOptions::default(), 1));
-        for (tile_size, bound) in TileSize::ALL.into_iter().zip([Bound::Abs(1e-2), Bound::PwRel(1e-2)]) {
+        for (tile_size, bound) in TileSize::TILES.into_iter().zip([Bound::Abs(1e-2), Bound::PwRel(1e-2)]) {
             // Other values are next to the fill value.
             let options = Options { fill: Fill::Value(0.0), ..Options::new(bound).with_tiles(tile_size) };
             seen.add(&check(device, &field, &options, 20, 2));

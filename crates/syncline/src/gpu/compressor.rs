@@ -10,6 +10,7 @@ use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::compress_bound;
 use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut, DeviceRepr};
@@ -302,7 +303,8 @@ impl Compressor {
                 let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
                 let array = DeviceArray { stream: &self.stream, bytes: &input };
                 let array = ArraySource::new(&array, 0, element_type);
-                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved)?;
+                of_device.tile_size =
+                    tile_size::choose(&array, element_type, shape, options, &resolved, &TileSize::TILES)?;
             }
             compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
         };
@@ -462,13 +464,18 @@ impl Compressor {
     }
 }
 
-/// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample.
+/// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample, and large
+/// in place of blocks, which devices do not have.
 pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
+    let tile_size = match options.tile() {
+        Some(TileSize::Block) => TileSize::Large,
+        size => size.unwrap_or_default(),
+    };
     DeviceOptions {
         fill: options.fill(),
         rewritable: options.rewritable(),
         interpolates: options.interpolates(),
-        tile_size: options.tile().unwrap_or_default(),
+        tile_size,
         ..DeviceOptions::new(options.bound())
     }
 }

@@ -1,5 +1,6 @@
 //! Memory of the encoder of quantized chunks.
 
+use super::kept_tiles::KeptTiles;
 use crate::container::TileMeta;
 use crate::huffman::lengths::LengthScratch;
 use crate::mem::kept::Kept;
@@ -15,17 +16,27 @@ pub(in super::super) struct EncodeBuffers {
     pub(super) verbatim: Vec<u32>,
     pub(super) verbatim_bytes: Vec<u8>,
     pub(super) codes: StreamWriter,
+    /// The tiles of the sample.
+    pub(super) kept: KeptTiles,
     pub(super) lengths: LengthScratch,
     pub(super) tiles: Kept,
 }
 
 impl EncodeBuffers {
     /// Lists the elements `exact` of the tile `x`, which follows `position` elements of the chunk.
+    #[inline]
     pub fn push_verbatim<T: Real>(&mut self, position: u32, x: &[T], exact: &TileMask) {
         for i in exact.ones() {
             self.verbatim.push(position + i as u32);
             self.verbatim_bytes.extend_from_slice(&x[i].bits().to_le_bytes()[..size_of::<T>()]);
         }
+    }
+
+    /// Adds the properties of a tile, with its class, and its base, if it has one; else, that of the tile before it.
+    pub fn push_facts(&mut self, meta: TileMeta, class: usize, base: Option<u32>) {
+        self.metas.push(TileMeta { class: if meta.constant { 0 } else { class as u8 }, ..meta });
+        let before = self.bases.last().copied().unwrap_or(0);
+        self.bases.push(base.unwrap_or(before));
     }
 
     /// Forgets the chunk before, but for memory.
@@ -35,5 +46,6 @@ impl EncodeBuffers {
         self.verbatim.clear();
         self.verbatim_bytes.clear();
         self.codes.clear();
+        self.kept.clear();
     }
 }

@@ -176,22 +176,12 @@ impl<'a, T: Real> Chunk<'a, T> {
                 let mask = self.bitmap(meta.mask, *strip, tile)?;
                 restore_fill(x, &mask, self.context.header.patterns[usize::from(meta.pattern)]);
             }
-            restore_verbatim(x, *position, &self.verbatim);
+            self.verbatim.restore(x, *position);
             while sink.peek().is_some_and(|(next, _)| next.number < tile.number) {
                 sink.skip();
             }
             sink.put(x)
         })
-    }
-}
-
-/// Replaces the verbatim values of a tile whose first element is element `position` of the chunk.
-fn restore_verbatim<T: Real>(x: &mut [T], position: u32, verbatim: &SparseList) {
-    for number in verbatim.within(position, position + x.len() as u32) {
-        let (at, value) = verbatim.value(number);
-        let mut bits = [0; 8];
-        bits[..value.len()].copy_from_slice(value);
-        x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
     }
 }
 

@@ -9,8 +9,10 @@ use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::codebook::Codebook;
 use crate::huffman::lengths::LengthScratch;
 use crate::pipeline::ElementSource;
+use crate::predict::costs::COST_LOG2;
 use crate::predict::interpolate::Scheme;
-use crate::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS, predictors};
+use crate::predict::orders::{MOST_LISTED, predictors};
+use crate::predict::residuals::Costs;
 use crate::quantize::Real;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::strips::{Counts, Encoder, STRIP_LEN, Strip, build};
@@ -73,14 +75,16 @@ pub(super) fn choose<T: Real>(
         |tile: &Tile| is_sampled((tile.number - first) as usize, tiles.len(), CHOOSING_STEP, FEWEST_CHOOSING);
     let candidates = Scheme::candidates(coder.axes);
     let candidates = if coder.interpolation.is_some() { candidates } else { &[] };
+    let all: Vec<u8> = predictors(coder.axes).collect();
     let mut sampled: Vec<SampledTile> = Vec::new();
     coder.for_batches(geometry, source, (tiles, bytes), is_choosing, |coder, batch| {
         coder.quantize(batch);
         let start = sampled.len();
-        sampled.resize(start + batch.len(), SampledTile::default());
-        for predictor in predictors(coder.axes) {
-            let costs = coder.lorenzo_costs(batch, predictor);
-            sampled[start..].iter_mut().zip(costs).for_each(|(tile, cost)| tile.lorenzo[usize::from(predictor)] = cost);
+        for (lane, tile) in batch.iter().enumerate() {
+            sampled.push(SampledTile { lorenzo: coder.lorenzo_costs(lane, tile, &all), schemes: [0; 8] });
+        }
+        if !candidates.is_empty() {
+            coder.gather_lanes(batch);
         }
         for (number, &scheme) in candidates.iter().enumerate() {
             let costs = coder.interpolate(scheme, batch);
@@ -95,8 +99,8 @@ pub(super) fn choose<T: Real>(
         .iter()
         .enumerate()
         .map(|(number, &scheme)| (sum(&|tile| lorenzo(tile).min(tile.schemes[number])), number, scheme));
-    // Interpolation takes longer, so it has to save more than 1 %.
-    let best = sums.min_by_key(|&(sum, number, _)| (sum, number)).filter(|&(sum, ..)| sum * 100 < without * 99);
+    // Interpolation takes longer, so it has to save more than 4 %.
+    let best = sums.min_by_key(|&(sum, number, _)| (sum, number)).filter(|&(sum, ..)| sum * 100 < without * 96);
     let cost = |tile: &SampledTile| lorenzo(tile).min(best.map_or(u32::MAX, |(_, number, _)| tile.schemes[number]));
     let mut costs: Vec<u32> = sampled.iter().map(|tile| cost(tile) >> COST_LOG2).filter(|&cost| cost > 0).collect();
     costs.sort_unstable();
@@ -109,9 +113,8 @@ pub(super) fn choose<T: Real>(
 }
 
 /// The costs of a sampled tile.
-#[derive(Clone, Copy, Default)]
 struct SampledTile {
-    lorenzo: [u32; PREDICTORS],
+    lorenzo: Costs,
     schemes: [u32; 8],
 }
 

@@ -7,10 +7,9 @@ use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::mem::kept::Kept;
 use crate::pipeline::{CoderOptions, ElementSource};
-use crate::predict::interpolate::{
-    Encoded, Interpolation, Lanes, Plan, Plans, Scheme, Source, deinterleave, interleave, lanes,
-};
-use crate::predict::orders::{self, COST_GROUP, MOST_LISTED, cost_factor, product_cost};
+use crate::predict::costs::{COST_GROUP, COST_LOG2, cost_factor, product_cost};
+use crate::predict::interpolate::{Encoded, Interpolation, Plan, Plans, Scheme, Source, deinterleave, interleave};
+use crate::predict::residuals::{Costs, Residuals};
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
 use crate::simd::{self, InstructionSet, Kernel};
@@ -27,8 +26,8 @@ pub(super) struct TileCoder<'a, T: Real> {
     plans: Plans<T>,
     pub(super) prepared: Vec<Prepared<T>>,
     source: Source<T, LANES>,
-    /// Residuals under each listed Lorenzo predictor.
-    residuals: [Box<Lanes<i32, LANES>>; MOST_LISTED],
+    /// Residuals of one tile.
+    residuals: Residuals,
     pub(super) interpolated: Encoded<T, LANES>,
 }
 
@@ -38,7 +37,7 @@ pub(super) struct TileMemory<T> {
     plans: Plans<T>,
     prepared: Vec<Prepared<T>>,
     source: Source<T, LANES>,
-    residuals: [Box<Lanes<i32, LANES>>; MOST_LISTED],
+    residuals: Residuals,
     interpolated: Encoded<T, LANES>,
 }
 
@@ -49,7 +48,7 @@ impl<T: Real> TileMemory<T> {
             plans: Plans::new(axes),
             prepared: (0..LANES).map(|_| Prepared::default()).collect(),
             source: Source::default(),
-            residuals: std::array::from_fn(|_| lanes()),
+            residuals: Residuals::default(),
             interpolated: Encoded::default(),
         });
         memory.plans.prepare(axes);
@@ -80,7 +79,7 @@ impl<T: Real> Default for Prepared<T> {
 
 /// Returns the cost of a number of verbatim values.
 fn verbatim_cost<T>(count: usize) -> u32 {
-    (8 * (4 + size_of::<T>() as u32) * count as u32) << orders::COST_LOG2
+    (8 * (4 + size_of::<T>() as u32) * count as u32) << COST_LOG2
 }
 
 /// How a tile is predicted, and the cost of its codes and verbatim values.
@@ -155,87 +154,73 @@ impl<'a, T: Real> TileCoder<'a, T> {
         Ok(())
     }
 
-    /// Quantizes tiles of the same extents whose elements are read, and puts them side by side.
+    /// Quantizes tiles of the same extents whose elements are read.
     pub(super) fn quantize(&mut self, tiles: &[Tile]) {
         let count = tiles[0].len();
         for (tile, prepared) in tiles.iter().zip(&mut self.prepared) {
-            let Prepared { x, q, quantized, codes } = prepared;
+            let Prepared { x, q, quantized, .. } = prepared;
             self.quantizer.quantize(tile, &x[..count], &mut q[..count], quantized);
-            let base = q[0];
-            for (code, q) in codes[..count].iter_mut().zip(&q[..count]) {
-                *code = q.wrapping_sub(base);
-            }
         }
+    }
+
+    /// Puts tiles that are quantized side by side, to be interpolated.
+    pub(super) fn gather_lanes(&mut self, tiles: &[Tile]) {
+        let count = tiles[0].len();
         let prepared = &self.prepared[..tiles.len()];
         // Lanes without a tile repeat the first one.
         let tile = |lane: usize| prepared.get(lane).unwrap_or(&prepared[0]);
-        interleave(std::array::from_fn(|lane| &tile(lane).codes[..count]), &mut self.source.q[..], count);
-        if self.interpolation.is_some() {
-            interleave(std::array::from_fn(|lane| &tile(lane).x[..count]), &mut self.source.x[..], count);
-            self.source.any_excluded = prepared.iter().any(|tile| tile.quantized.any_excluded);
-            if self.source.any_excluded {
-                self.source.excluded.fill(0);
-                for (lane, tile) in prepared.iter().enumerate().filter(|(_, tile)| tile.quantized.any_excluded) {
-                    tile.quantized.not_coded().ones().for_each(|i| self.source.excluded[i] |= 1 << lane);
-                }
+        interleave(std::array::from_fn(|lane| &tile(lane).x[..count]), &mut self.source.x[..], count);
+        self.source.any_excluded = prepared.iter().any(|tile| tile.quantized.any_excluded);
+        if self.source.any_excluded {
+            self.source.excluded.fill(0);
+            for (lane, tile) in prepared.iter().enumerate().filter(|(_, tile)| tile.quantized.any_excluded) {
+                tile.quantized.not_coded().ones().for_each(|i| self.source.excluded[i] |= 1 << lane);
             }
         }
     }
 
-    /// Returns the cost of the verbatim values of a tile that is not interpolated.
-    fn verbatim_cost_of(&self, lane: usize) -> u32 {
-        self.prepared.get(lane).map_or(0, |tile| verbatim_cost::<T>(tile.quantized.verbatim()))
-    }
-
-    /// Returns the costs of tiles that are quantized under a Lorenzo predictor, verbatim values included.
-    pub(super) fn lorenzo_costs(&mut self, tiles: &[Tile], predictor: u8) -> [u32; LANES] {
-        let count = tiles[0].len();
-        let residuals = &mut self.residuals[0][..count];
-        let costs = orders::predict(&self.source.q[..count], tiles[0].extent, predictor, residuals);
-        std::array::from_fn(|lane| costs[lane].saturating_add(self.verbatim_cost_of(lane)))
+    /// Returns the costs of a tile that is quantized under Lorenzo predictors, verbatim values included.
+    pub(super) fn lorenzo_costs(&mut self, lane: usize, tile: &Tile, predictors: &[u8]) -> Costs {
+        let prepared = &self.prepared[lane];
+        let verbatim = verbatim_cost::<T>(prepared.quantized.verbatim());
+        let costs = self.residuals.predict(&prepared.q[..tile.len()], tile.extent, predictors);
+        costs.map(|cost| cost.saturating_add(verbatim))
     }
 
     /// Predicts tiles that are quantized by the cheapest of the listed Lorenzo predictors and the scheme, and writes
     /// their codes.
     pub(super) fn predict(&mut self, tiles: &[Tile], list: &[u8], scheme: Option<Scheme>) -> [Prediction; LANES] {
-        let (extent, count) = (tiles[0].extent, tiles[0].len());
-        let integers = &self.source.q[..count];
-        let costs: [Option<[u32; LANES]>; MOST_LISTED] = std::array::from_fn(|place| {
-            let residuals = &mut self.residuals[place][..count];
-            list.get(place).map(|&predictor| orders::predict(integers, extent, predictor, residuals))
-        });
-        let mut predictions: [Prediction; LANES] = std::array::from_fn(|lane| {
-            let of_lane = costs.iter().flatten().map(|costs| costs[lane]).enumerate();
-            let (place, cost) = of_lane.min_by_key(|&(_, cost)| cost).unwrap_or((0, 0));
-            let all = cost + self.verbatim_cost_of(lane);
-            Prediction { listed: Some(place), cost: all, is_constant: cost == 0 }
-        });
+        let count = tiles[0].len();
+        let mut predictions = [Prediction { listed: Some(0), cost: 0, is_constant: true }; LANES];
+        for (lane, (tile, prediction)) in tiles.iter().zip(&mut predictions).enumerate() {
+            let costs = self.lorenzo_costs(lane, tile, list);
+            let Prepared { codes, quantized, .. } = &mut self.prepared[lane];
+            let of_list = list.iter().map(|&predictor| (costs[usize::from(predictor)], predictor)).enumerate();
+            let (place, (cost, predictor)) = of_list.min_by_key(|&(_, (cost, _))| cost).unwrap_or_default();
+            let is_constant = cost == verbatim_cost::<T>(quantized.verbatim());
+            *prediction = Prediction { listed: Some(place), cost, is_constant };
+            if !is_constant {
+                codes[..count].copy_from_slice(self.residuals.of(predictor));
+            }
+        }
         // Nothing costs less than nothing.
         let tries = predictions[..tiles.len()].iter().any(|prediction| prediction.cost > 0);
-        if let Some(scheme) = scheme.filter(|_| tries) {
-            let costs = self.interpolate(scheme, tiles);
-            for (prediction, cost) in predictions.iter_mut().zip(costs) {
-                if cost < prediction.cost {
-                    *prediction = Prediction { listed: None, cost, is_constant: false };
-                }
+        let Some(scheme) = scheme.filter(|_| tries) else { return predictions };
+        self.gather_lanes(tiles);
+        let costs = self.interpolate(scheme, tiles);
+        let mut prepared = self.prepared.iter_mut();
+        let wanted = std::array::from_fn(|lane| match (prepared.next(), &mut predictions[lane]) {
+            (Some(tile), prediction) if lane < tiles.len() && costs[lane] < prediction.cost => {
+                *prediction = Prediction { listed: None, cost: costs[lane], is_constant: false };
+                &mut tile.codes[..count]
             }
-        }
-        for place in (0..list.len()).map(Some).chain([None]) {
-            if predictions[..tiles.len()].iter().all(|prediction| prediction.listed != place) {
-                continue;
-            }
-            let from = place.map_or(&self.interpolated.codes, |place| &self.residuals[place]);
-            let mut prepared = self.prepared.iter_mut();
-            let wanted = std::array::from_fn(|lane| match prepared.next() {
-                Some(tile) if lane < tiles.len() && predictions[lane].listed == place => &mut tile.codes[..count],
-                _ => &mut [],
-            });
-            deinterleave(&from[..], wanted);
-        }
+            _ => &mut [],
+        });
+        deinterleave(&self.interpolated.codes[..], wanted);
         predictions
     }
 
-    /// Interpolates tiles that are quantized. Returns their costs, verbatim values included; the maximum for a tile
+    /// Interpolates tiles that are quantized and side by side. Returns their costs, verbatim values included; the maximum for a tile
     /// that cannot be interpolated.
     pub(super) fn interpolate(&mut self, scheme: Scheme, tiles: &[Tile]) -> [u32; LANES] {
         let (Some(interpolation), Quantizer::Linear(linear)) = (&self.interpolation, &self.quantizer.quantizer) else {
@@ -245,7 +230,10 @@ impl<'a, T: Real> TileCoder<'a, T> {
         let plan = self.plans.get(scheme, tiles[0].extent);
         let bases: [i32; LANES] = std::array::from_fn(|lane| prepared.get(lane).map_or(0, |prepared| prepared.q[0]));
         let anchor = |lane: usize, integer: i32| linear.value(integer.wrapping_add(bases[lane]));
-        interpolation.encode(plan, &self.source, anchor, &mut self.interpolated);
+        let integer = |lane: usize, place: usize| {
+            prepared.get(lane).map_or(0, |prepared| prepared.q[place].wrapping_sub(bases[lane]))
+        };
+        interpolation.encode(plan, &self.source, (integer, anchor), &mut self.interpolated);
         let costs = simd::run(LaneCosts { plan, codes: &self.interpolated.codes[..tiles[0].len()] });
         std::array::from_fn(|lane| match prepared.get(lane) {
             Some(tile) if tile.quantized.is_empty => u32::MAX,

@@ -114,31 +114,31 @@ proptest! {
             for lane in 0..8 {
                 let x = seed[(i + 17 * lane) % seed.len()];
                 source.x[i][lane] = x;
-                source.q[i][lane] = (f64::from(x) / step).round() as i32 >> 8 << 8;
                 source.excluded[i] |= u8::from(lane > 5 && (i % 7 == lane || !x.is_finite())) << lane;
             }
         }
         source.any_excluded = source.excluded.iter().any(|&bits| bits != 0);
+        let integer = |lane: usize, i: usize| (f64::from(source.x[i][lane]) / step).round() as i32 >> 8 << 8;
         let anchor = |lane: usize, q: i32| (q as f32 + lane as f32) * step as f32;
-        interpolation.encode(&plan, &source, anchor, &mut encoded);
+        interpolation.encode(&plan, &source, (integer, anchor), &mut encoded);
         let mut back = lanes();
         interpolation.decode(&plan, &encoded.codes, anchor, &mut back);
         for lane in 0..8 {
             // Several tiles at once are what each is alone.
             let (mut alone, mut out) = (Source::<f32, 1>::default(), Encoded::<f32, 1>::default());
             for i in 0..count {
-                (alone.x[i], alone.q[i]) = ([source.x[i][lane]], [source.q[i][lane]]);
+                alone.x[i] = [source.x[i][lane]];
                 alone.excluded[i] = source.excluded[i] >> lane & 1;
             }
             alone.any_excluded = true;
-            interpolation.encode(&plan, &alone, |_, q| anchor(lane, q), &mut out);
+            interpolation.encode(&plan, &alone, (|_, i| integer(lane, i), |_, q| anchor(lane, q)), &mut out);
             prop_assert_eq!(out.any_missed[0], encoded.any_missed[lane]);
             for (i, value) in back.iter().take(count).map(|values| values[lane]).enumerate() {
                 prop_assert_eq!(out.codes[i][0], encoded.codes[i][lane]);
                 prop_assert_eq!(value.to_bits(), encoded.values[i][lane].to_bits());
                 let excluded = source.excluded[i] >> lane & 1 != 0;
                 if plan.anchors().contains(&(i as u16)) {
-                    prop_assert!(excluded || value.to_bits() == anchor(lane, source.q[i][lane]).to_bits());
+                    prop_assert!(excluded || value.to_bits() == anchor(lane, integer(lane, i)).to_bits());
                 } else if !excluded && encoded.missed[i][lane] == 0 {
                     prop_assert!((f64::from(source.x[i][lane]) - f64::from(value)).abs() <= step / 2.0);
                 } else {

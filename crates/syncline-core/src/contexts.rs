@@ -1,0 +1,16 @@
+//! Codes of interpolated blocks as bits: symbols, the contexts that choose their distributions, and rANS
+//! (`docs/FORMAT.md`, "Codes by contexts").
+//!
+//! Large codes stand next to large codes. The magnitudes of the codes around an element, which the decoder already
+//! knows, choose one of several static distributions for the element's own code.
+
+mod activity;
+pub mod bitmap;
+mod bits;
+pub mod rans;
+mod symbol;
+pub mod table;
+
+pub use activity::{BINS, CLASSES, CONTEXTS, Unit, context_row};
+pub use bits::{PackedReader, PackedWriter};
+pub use symbol::{CODE_LIMIT, SYMBOLS, Symbol};

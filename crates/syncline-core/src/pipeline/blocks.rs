@@ -1,0 +1,16 @@
+//! Chunks of blocks: mask, interpolate level by level, code by contexts; and back.
+
+mod anchors;
+mod block;
+mod decode;
+mod encode;
+mod masks;
+mod plan;
+mod quantizer;
+mod sample;
+#[cfg(test)]
+mod tests;
+mod units;
+
+pub(super) use decode::decode;
+pub(super) use encode::encode;

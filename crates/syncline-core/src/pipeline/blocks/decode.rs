@@ -1,0 +1,153 @@
+//! The record of blocks back to elements.
+
+use super::anchors;
+use super::block::{Block, ContextTables, units_of};
+use super::masks::{Mask, MaskSection, patterns_of};
+use super::plan::{PLAN_BYTES, Plan};
+use super::quantizer::Quantizer;
+use crate::bound::Pipeline;
+use crate::container::{Sections, SparseList};
+use crate::contexts::PackedReader;
+use crate::contexts::rans::{Decoder, SlotTable};
+use crate::contexts::table::Tables;
+use crate::error::Result;
+use crate::geometry::Tile;
+use crate::pipeline::context::Context;
+use crate::pipeline::destination::Tiles;
+use crate::pipeline::scratch::DecodeScratch;
+use crate::quantize::Real;
+use crate::quantize::mask::MaskKind;
+
+/// Decodes the blocks that `sink` needs from the payload of a chunk of blocks.
+///
+/// # Errors
+/// Damage, or the sink's.
+pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
+    context: &Context,
+    payload: &[u8],
+    scratch: &mut DecodeScratch,
+    sink: &mut K,
+) -> Result<()> {
+    let chunk = Chunk::parse::<T>(context, payload)?;
+    let quantizer = Quantizer::<T>::new(context.header);
+    let patterns = patterns_of(&context.header.patterns);
+    let mut block = scratch.block.take::<Block<T>>().unwrap_or_default();
+    let (mut x, mut excluded, mut masks) = (Vec::new(), Vec::new(), vec![Mask::default(); patterns.len()]);
+    let mut anchors = PackedReader::new(chunk.anchors);
+    let (mut position, mut unit, mut word, mut first_anchor) = (0, 0, 0, 0);
+    let damaged = || context.corrupt("a block is damaged");
+    for (number, tile) in context.geometry.chunk(context.chunk).enumerate() {
+        block.begin(tile.extent, chunk.plan);
+        let sizes = chunk.sizes.get(unit..unit + block.units()).ok_or_else(damaged)?;
+        let bytes: usize = sizes.iter().map(|&size| size as usize * 2).sum();
+        let words = chunk.words.get(word..word + bytes).ok_or_else(damaged)?;
+        // The anchors of a block follow from those before.
+        let mut read = std::mem::take(&mut block.anchors);
+        anchors::read(&mut anchors, block.anchor_count(), &mut first_anchor, &mut read).ok_or_else(damaged)?;
+        block.anchors = read;
+        if sink.needs(&tile) {
+            excluded.clear();
+            excluded.resize(tile.len(), 0);
+            for (place, mask) in masks.iter_mut().enumerate() {
+                chunk.masks.read(number * patterns.len() + place, tile.extent, mask).ok_or_else(damaged)?;
+                mask.add_to(&mut excluded);
+            }
+            let any = masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
+            block.exclude(any.then_some(&excluded));
+            chunk.read_codes(&mut block, words, sizes).ok_or_else(damaged)?;
+            x.resize(tile.len(), T::from_bits(0));
+            block.reconstruct(&quantizer, &mut x);
+            if let Some(range) = &quantizer.range {
+                range.clamp(&mut x);
+            }
+            masks.iter().zip(&patterns).for_each(|(mask, &pattern)| mask.restore(&mut x, pattern));
+            chunk.verbatim.restore(&mut x, position);
+            skip_to(&tile, sink);
+            sink.put(&x)?;
+        }
+        position += tile.len() as u32;
+        unit += sizes.len();
+        word += bytes;
+    }
+    if unit != chunk.sizes.len() || word != chunk.words.len() || !anchors.is_finished() {
+        return Err(context.corrupt("it has more units than blocks"));
+    }
+    scratch.block.keep(block);
+    Ok(())
+}
+
+/// Leaves out the tiles of the sink before this one.
+fn skip_to<K: Tiles + ?Sized>(tile: &Tile, sink: &mut K) {
+    while sink.peek().is_some_and(|(next, _)| next.number < tile.number) {
+        sink.skip();
+    }
+}
+
+/// The sections of a chunk, read and checked.
+struct Chunk<'a> {
+    plan: Plan,
+    tables: ContextTables,
+    anchors: &'a [u8],
+    verbatim: SparseList<'a>,
+    masks: MaskSection<'a>,
+    /// The number of words of each unit.
+    sizes: Vec<u32>,
+    words: &'a [u8],
+}
+
+impl<'a> Chunk<'a> {
+    fn parse<T: Real>(context: &'a Context<'a>, payload: &'a [u8]) -> Result<Self> {
+        let (header, place) = (context.header, context.place.as_str());
+        let [parameters, anchors, verbatim, masks, sizes, words, rest @ ..] = Sections::parse(payload, place)?.0;
+        if header.pipeline != Pipeline::Quantized || rest.iter().any(|section| !section.is_empty()) {
+            return Err(context.corrupt("it has more sections than a chunk of blocks, or is none"));
+        }
+        let fields = parameters.split_first_chunk::<PLAN_BYTES>();
+        let parsed = fields.and_then(|(fields, tables)| {
+            let plan = Plan::parse(*fields, context.geometry.axes())?;
+            let mut reader = PackedReader::new(tables);
+            let tables = Tables::read(&mut reader)?;
+            reader.is_finished().then_some((plan, tables))
+        });
+        let (plan, tables) =
+            parsed.ok_or_else(|| context.corrupt("unknown prediction of blocks, or damaged tables"))?;
+        let tables =
+            ContextTables { tables: tables.tables.iter().map(SlotTable::new).collect(), of_context: tables.of_context };
+        let elements = context.geometry.chunk_elements(context.chunk);
+        let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
+        let count = context.tile_count() * patterns_of(&header.patterns).len();
+        let masks = MaskSection::parse(masks, count, place, || context.corrupt("a mask is damaged"))?;
+        let units = context.geometry.chunk(context.chunk).map(|tile| units_of(tile.extent, plan)).sum();
+        let sizes = read_sizes(sizes, units).ok_or_else(|| context.corrupt("sizes of units are damaged"))?;
+        Ok(Self { plan, tables, anchors, verbatim, masks, sizes, words })
+    }
+
+    /// Reads the codes of a block that was begun and whose exclusion is known.
+    fn read_codes<T: Real>(&self, block: &mut Block<T>, words: &[u8], sizes: &[u32]) -> Option<()> {
+        let mut rest = words;
+        let (mut coarse, mut units) = (None, Vec::with_capacity(sizes.len()));
+        for (unit, &size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
+            let (words, after) = rest.split_at_checked(size as usize * 2)?;
+            rest = after;
+            let decoder = Decoder::new(words)?;
+            match unit {
+                0 => coarse = Some(decoder),
+                unit => units.push((unit - 1, decoder)),
+            }
+        }
+        (block.decode_coarse(coarse, &self.tables) && block.decode_units(units, &self.tables)).then_some(())
+    }
+}
+
+/// Reads the numbers of words of so many units. `None` if they are damaged.
+fn read_sizes(section: &[u8], units: usize) -> Option<Vec<u32>> {
+    let mut reader = PackedReader::new(section);
+    let base = reader.take(32)?;
+    let width = reader.take(8).filter(|&width| width <= 32)?;
+    let read = |reader: &mut PackedReader| match reader.take(width)? {
+        0 => Some(0),
+        above => base.checked_add(above),
+    };
+    let sizes: Option<Vec<u32>> = (0..units).map(|_| read(&mut reader)).collect();
+    reader.is_finished().then_some(sizes)?
+}

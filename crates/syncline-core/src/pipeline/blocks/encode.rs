@@ -1,0 +1,226 @@
+//! Elements of a chunk to the record of blocks.
+
+use super::block::{Block, Event};
+use super::masks::{Mask, MaskWriter, patterns_of};
+use super::plan::Plan;
+use super::quantizer::Quantizer;
+use super::{anchors, sample};
+use crate::bound::{Bound, ErrorSummary};
+use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sparse};
+use crate::contexts::rans::{DivisionTable, Encoder};
+use crate::contexts::table::{Counts, Tables};
+use crate::contexts::{CONTEXTS, PackedWriter, SYMBOLS, Symbol};
+use crate::error::Result;
+use crate::geometry::Geometry;
+use crate::pipeline::CoderOptions;
+use crate::pipeline::context::ElementSource;
+use crate::pipeline::scratch::EncodeScratch;
+use crate::quantize::Real;
+use crate::quantize::mask::{MaskKind, TileMask};
+
+/// What the blocks of a chunk become before their tables are known.
+struct Parts {
+    counts: Box<[Counts; CONTEXTS]>,
+    /// The codes of the units of all blocks, and where those of each unit end.
+    events: Vec<Event>,
+    ends: Vec<usize>,
+    anchors: PackedWriter,
+    masks: MaskWriter,
+    verbatim: Vec<u32>,
+    verbatim_bytes: Vec<u8>,
+}
+
+/// Appends the record of a chunk of blocks.
+pub(in super::super) fn encode<T: Real>(
+    header: &Header,
+    geometry: &Geometry,
+    chunk: u64,
+    source: &dyn ElementSource,
+    options: &CoderOptions,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> Result<ErrorSummary> {
+    let quantizer = Quantizer::<T>::new(header);
+    let block = scratch.block.take().unwrap_or_default();
+    let mut coder = Coder { header, quantizer, block, masks: Vec::new(), excluded: Vec::new() };
+    // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
+    let on_grid = !options.interpolates || header.step > 2.0 * header.abs_bound;
+    let plan = sample::choose(&mut coder, on_grid, geometry, source, (&scratch.tiles, &mut scratch.window))?;
+    let mut parts = Parts {
+        counts: vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap_or_else(|_| unreachable!("as many as there are")),
+        events: Vec::new(),
+        ends: Vec::new(),
+        anchors: PackedWriter::default(),
+        masks: MaskWriter::default(),
+        verbatim: Vec::new(),
+        verbatim_bytes: Vec::new(),
+    };
+    let (mut summary, mut position, mut first_anchor) = (ErrorSummary::default(), 0, 0);
+    let mut x = Vec::new();
+    for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
+        let window = source.window(geometry, run, &mut scratch.window)?;
+        for tile in run {
+            x.resize(tile.len(), T::from_bits(0));
+            window.gather(tile, &mut x);
+            coder.encode(&x, tile.extent, plan);
+            if matches!(header.bound, Bound::Psnr(_)) {
+                coder.measure(&x, &mut summary);
+            }
+            parts.take(&coder, &x, position, &mut first_anchor);
+            position += tile.len() as u32;
+        }
+    }
+    scratch.block.keep(coder.block);
+    parts.write(chunk, plan, out);
+    Ok(summary)
+}
+
+/// Codes blocks one after another.
+pub(super) struct Coder<'a, T: Real> {
+    header: &'a Header,
+    quantizer: Quantizer<T>,
+    pub block: Block<T>,
+    /// The masks of the block, by pattern.
+    masks: Vec<Mask>,
+    excluded: Vec<u8>,
+}
+
+impl<T: Real> Coder<'_, T> {
+    /// Codes the elements of a block.
+    fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
+        self.encode_roughly(x, extent, plan);
+        let of_header = self.header.patterns.len();
+        self.masks[..of_header].iter_mut().for_each(|mask| _ = mask.code(extent));
+        // Zeros are kept exactly: by a mask, where that costs less than verbatim values.
+        let is_zero = |place: &u32| x[*place as usize].bits() == 0;
+        let missed = self.block.missed.iter().filter(|place| is_zero(place)).count();
+        if missed > FEW_ZEROS && self.masks.len() > of_header {
+            let zeros = &mut self.masks[of_header];
+            zeros.find(x, 0);
+            if zeros.code(extent) < missed * (4 + size_of::<T>()) {
+                zeros.add_to(&mut self.excluded);
+                self.encode_unmasked(x);
+            } else {
+                zeros.kind = MaskKind::Nothing;
+            }
+        }
+    }
+
+    /// Codes the elements of a block without a mask of zeros.
+    pub fn encode_roughly(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
+        self.block.begin(extent, plan);
+        let patterns = patterns_of(&self.header.patterns);
+        self.masks.resize_with(patterns.len(), Mask::default);
+        self.excluded.clear();
+        self.excluded.resize(x.len(), 0);
+        let of_header = self.header.patterns.len();
+        for (mask, &pattern) in self.masks.iter_mut().zip(&patterns[..of_header]) {
+            mask.find(x, pattern);
+            mask.add_to(&mut self.excluded);
+        }
+        if let Some(zeros) = self.masks.get_mut(of_header) {
+            zeros.kind = MaskKind::Nothing;
+        }
+        self.encode_unmasked(x);
+    }
+
+    fn encode_unmasked(&mut self, x: &[T]) {
+        let any = self.masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
+        self.block.exclude(any.then_some(&self.excluded));
+        self.block.encode(x, &self.quantizer);
+    }
+
+    /// Adds the errors of the block's elements that are neither masked nor verbatim.
+    fn measure(&self, x: &[T], summary: &mut ErrorSummary) {
+        const PIECE: usize = 1024;
+        let mut back = vec![T::from_bits(0); x.len()];
+        self.block.reconstructed(&mut back);
+        let mut excluded = self.excluded.clone();
+        self.block.missed.iter().for_each(|&place| excluded[place as usize] = 1);
+        for ((x, back), excluded) in x.chunks(PIECE).zip(back.chunks(PIECE)).zip(excluded.chunks(PIECE)) {
+            let mut mask = TileMask::default();
+            (0..x.len()).filter(|&place| excluded[place] != 0).for_each(|place| mask.set(place));
+            summary.squared_error += u128::from(self.quantizer.linear.squared_error_of(x, back, &mask));
+            summary.counted += (x.len() - mask.count()) as u64;
+        }
+    }
+}
+
+/// So many zeros of a block may be verbatim before a mask is considered.
+const FEW_ZEROS: usize = 8;
+
+impl Parts {
+    /// Takes what a block was coded to. Its first element is number `position` of the chunk.
+    fn take<T: Real>(&mut self, coder: &Coder<T>, x: &[T], position: u32, first_anchor: &mut i32) {
+        let block = &coder.block;
+        for events in &block.events {
+            for event in events {
+                self.counts[event.context()][usize::from(Symbol::of(event.code()).symbol)] += 1;
+            }
+            self.events.extend_from_slice(events);
+            self.ends.push(self.events.len());
+        }
+        anchors::write(&block.anchors, first_anchor, &mut self.anchors);
+        coder.masks.iter().for_each(|mask| self.masks.push(mask));
+        let mut missed = block.missed.clone();
+        missed.sort_unstable();
+        for place in missed {
+            self.verbatim.push(position + place);
+            self.verbatim_bytes.extend_from_slice(&x[place as usize].bits().to_le_bytes()[..size_of::<T>()]);
+        }
+    }
+
+    /// Appends the record.
+    fn write(self, chunk: u64, plan: Plan, out: &mut Vec<u8>) {
+        let record = RecordBuilder::begin(out, ChunkKind::Blocks, chunk);
+        let mut sections = SectionWriter::begin(out);
+        let mut packed = PackedWriter::default();
+        let tables = Tables::build(&self.counts, &mut packed);
+        let (words, sizes) = self.code(&tables);
+        sections.section(out, |out| {
+            out.extend_from_slice(&plan.to_bytes());
+            out.extend_from_slice(&packed.finish());
+        });
+        sections.section(out, |out| out.extend_from_slice(&self.anchors.finish()));
+        sections.section(out, |out| write_sparse(out, &self.verbatim, &self.verbatim_bytes));
+        sections.section(out, |out| self.masks.write(out));
+        sections.section(out, |out| write_sizes(&sizes, out));
+        sections.section(out, |out| out.extend_from_slice(&words));
+        record.finish(out);
+    }
+
+    /// Codes the units. Returns their words, and the number of words of each.
+    fn code(&self, tables: &Tables) -> (Vec<u8>, Vec<u32>) {
+        let divisions: Vec<DivisionTable> = tables.tables.iter().map(DivisionTable::new).collect();
+        let of_context = tables.of_context.map(|table| &divisions[usize::from(table)]);
+        let mut words = Vec::new();
+        let mut encoder = Encoder::default();
+        let mut start = 0;
+        let sizes = self.ends.iter().map(|&end| {
+            let events = &self.events[start..end];
+            start = end;
+            if events.iter().all(|event| event.code() == 0) {
+                return 0;
+            }
+            for event in events.iter().rev() {
+                encoder.put_code(event.code(), of_context[event.context()]);
+            }
+            encoder.finish(&mut words) as u32
+        });
+        let sizes = sizes.collect();
+        (words, sizes)
+    }
+}
+
+/// Appends the sizes of units: the smallest that is not 0, less 1; the bits of the others; and for each unit 0, or by
+/// how much it exceeds that number.
+fn write_sizes(sizes: &[u32], out: &mut Vec<u8>) {
+    let base = sizes.iter().copied().filter(|&size| size > 0).min().map_or(0, |least| least - 1);
+    let above = |size: u32| size.saturating_sub(base);
+    let width = 32 - sizes.iter().map(|&size| above(size)).max().unwrap_or(0).leading_zeros();
+    let mut packed = PackedWriter::default();
+    packed.put(base, 32);
+    packed.put(width, 8);
+    sizes.iter().for_each(|&size| packed.put(above(size), width));
+    out.extend_from_slice(&packed.finish());
+}

@@ -1,0 +1,121 @@
+//! Codes of predicted elements, and values of codes.
+
+use crate::container::Header;
+use crate::contexts::CODE_LIMIT;
+use crate::pipeline::lossy::reserved_patterns;
+use crate::predict::interpolate::Interpolation;
+use crate::quantize::Real;
+use crate::quantize::linear::Linear;
+use crate::quantize::value_range::ValueRange;
+
+/// The code of elements that are not within the bound, until they are listed.
+pub(super) const MISSED: i32 = i32::MIN;
+
+/// Integers that predictions are rounded to have smaller magnitudes.
+const GRID_LIMIT: u32 = 1 << 30;
+
+/// Properties that all blocks of a stream share.
+pub(super) struct Quantizer<T: Real> {
+    pub interpolation: Interpolation<T>,
+    pub linear: Linear<T>,
+    pub range: Option<ValueRange<T>>,
+}
+
+impl<T: Real> Quantizer<T> {
+    pub fn new(header: &Header) -> Self {
+        let reserved = reserved_patterns::<T>(header);
+        Self {
+            interpolation: Interpolation::new(header.step, header.abs_bound).with_reserved(&reserved),
+            linear: Linear::new(header.step, header.abs_bound),
+            range: header.range.map(ValueRange::new),
+        }
+    }
+
+    /// Returns the integer that a prediction is rounded to, 0 if it is too large.
+    #[inline(always)]
+    fn on_grid(&self, predicted: T) -> i32 {
+        predicted.times(self.interpolation.constants()[1]).round_ties_even().to_code::<GRID_LIMIT>().0
+    }
+
+    /// Returns the value of a code.
+    #[inline(always)]
+    pub fn value(&self, on_grid: bool, predicted: T, code: i32) -> T {
+        if on_grid {
+            return self.linear.value(self.on_grid(predicted).wrapping_add(code));
+        }
+        let value = T::from_code(code).mul_add(self.interpolation.constants()[0], predicted);
+        // A code of 0 gives the prediction itself, of whatever sign.
+        if code != 0 { value } else { predicted }
+    }
+
+    /// Quantizes the differences of a row of elements from their predictions.
+    #[inline(always)]
+    pub fn quantize_from(&self, x: &[T], predicted: &[T], codes: &mut [i32], values: &mut [T]) {
+        let [step, inverse, bound] = self.interpolation.constants();
+        let count = x.len();
+        let (predicted, codes, values) = (&predicted[..count], &mut codes[..count], &mut values[..count]);
+        for k in 0..count {
+            let (wanted, predicted) = (x[k], predicted[k]);
+            let (code, small) = (wanted - predicted).times(inverse).round_ties_even().to_code::<CODE_LIMIT>();
+            let value = T::from_code(code).mul_add(step, predicted);
+            let value = if code != 0 { value } else { predicted };
+            let error = (wanted - value).magnitude();
+            // 0.0 is kept exactly, and -0.0 is verbatim.
+            let same_zero = !wanted.is_zero() | (value.bits() | wanted.bits() == 0);
+            let good = small & (error < bound) & same_zero;
+            codes[k] = if good { code } else { MISSED };
+            values[k] = if good { value } else { predicted };
+        }
+    }
+
+    /// Quantizes a row of elements, and subtracts the integers of their predictions, which become their values.
+    #[inline(always)]
+    pub fn quantize_on_grid(&self, x: &[T], predicted: &mut [T], codes: &mut [i32], values: &mut [T]) {
+        let count = x.len();
+        let (predicted, codes, values) = (&mut predicted[..count], &mut codes[..count], &mut values[..count]);
+        for k in 0..count {
+            let before = self.on_grid(predicted[k]);
+            let (q, good) = self.linear.quantize(x[k]);
+            let code = q.wrapping_sub(before);
+            let good = good & (code.unsigned_abs() < CODE_LIMIT);
+            predicted[k] = self.linear.value(before);
+            codes[k] = if good { code } else { MISSED };
+            values[k] = if good { self.linear.value(q) } else { predicted[k] };
+        }
+    }
+
+    /// Gives excluded elements the code 0, and [`MISSED`] those that may not have their values. Returns whether any is
+    /// missed.
+    #[inline(always)]
+    pub fn check(&self, x: &[T], excluded: &[u8], predicted: &[T], (codes, values): (&mut [i32], &mut [T])) -> bool {
+        let count = x.len();
+        let (predicted, codes, values) = (&predicted[..count], &mut codes[..count], &mut values[..count]);
+        let reserved = self.interpolation.reserved();
+        let mut bad = 0;
+        for &code in codes.iter() {
+            bad |= i32::from(code == MISSED);
+        }
+        if let Some([low, high]) = self.range.map(|range| range.ends()) {
+            for &x in x {
+                bad |= i32::from((x < low) | (x > high));
+            }
+        }
+        if bad == 0 && reserved.is_empty() && excluded.is_empty() {
+            return false;
+        }
+        let ends = self.range.map(|range| range.ends());
+        let mut any_missed = false;
+        for k in 0..count {
+            let is_reserved = reserved.iter().any(|reserved| reserved.bits() == values[k].bits());
+            let is_outside = ends.is_some_and(|[low, high]| x[k] < low || x[k] > high);
+            if codes[k] == MISSED || is_reserved || is_outside {
+                (values[k], codes[k]) = (predicted[k], MISSED);
+            }
+            if excluded.get(k).is_some_and(|&excluded| excluded != 0) {
+                (values[k], codes[k]) = (predicted[k], 0);
+            }
+            any_missed |= codes[k] == MISSED;
+        }
+        any_missed
+    }
+}

@@ -1,0 +1,108 @@
+//! The plan of a chunk, chosen by a sample of its elements.
+
+use super::encode::Coder;
+use super::plan::{Division, Plan};
+use crate::bits::logarithm::{LOG_BITS, times_log2};
+use crate::contexts::{CONTEXTS, SYMBOLS, Symbol};
+use crate::error::Result;
+use crate::geometry::{Geometry, Tile, balanced_extent};
+use crate::pipeline::context::ElementSource;
+use crate::quantize::Real;
+
+/// Most pieces of the sample, and the binary logarithm of the elements of each, at least and at most.
+const PIECES: usize = 2;
+const PIECE_LOG2: (u32, u32) = (12, 15);
+/// Binary logarithm of the share of a piece in a chunk.
+const SHARE_LOG2: u32 = 6;
+
+/// Chooses how the blocks of a chunk are coded.
+pub(super) fn choose<T: Real>(
+    coder: &mut Coder<T>,
+    on_grid: bool,
+    geometry: &Geometry,
+    source: &dyn ElementSource,
+    (tiles, bytes): (&[Tile], &mut Vec<u8>),
+) -> Result<Plan> {
+    let mut pieces = Vec::new();
+    let count = tiles.len().min(PIECES);
+    let elements: usize = tiles.iter().map(Tile::len).sum();
+    let piece_log2 = elements.max(1).ilog2().saturating_sub(SHARE_LOG2).clamp(PIECE_LOG2.0, PIECE_LOG2.1);
+    for number in 0..count {
+        let tile = &tiles[(2 * number + 1) * tiles.len() / (2 * count)];
+        let whole = tile.extent.map(usize::next_power_of_two);
+        let side = balanced_extent(whole, piece_log2);
+        let extent: [usize; 3] = std::array::from_fn(|axis| side[axis].min(tile.extent[axis]));
+        let mut origin = tile.origin;
+        for axis in 0..3 {
+            origin[axis + 1] += ((tile.extent[axis] - extent[axis]) / 2) as u64;
+        }
+        let piece = Tile { number: tile.number, origin, extent };
+        let window = source.window(geometry, std::slice::from_ref(tile), bytes)?;
+        let mut x = vec![T::from_bits(0); piece.len()];
+        window.gather(&piece, &mut x);
+        pieces.push((x, extent));
+    }
+    let mut best = Best { bits: u64::MAX, plan: Plan { on_grid, division: Division::Boxes, ..Plan::default() } };
+    // First the axis of the slices, then the share of the slice before, then the scheme.
+    for slices in Plan::slices(geometry.axes()) {
+        best.consider(coder, &pieces, Plan { slices, share: u8::from(slices.is_some()), ..best.plan });
+    }
+    if best.plan.slices.is_some() {
+        for share in [0, 2] {
+            best.consider(coder, &pieces, Plan { share, ..best.plan });
+        }
+    }
+    best.consider(coder, &pieces, Plan { cubic: true, ..best.plan });
+    let Best { bits, plan } = best;
+    let elements: usize = pieces.iter().map(|(x, _)| x.len()).sum();
+    Ok(Plan { division: division(bits, elements as u64, geometry.unclipped_len()), ..plan })
+}
+
+/// The best plan so far.
+struct Best {
+    bits: u64,
+    plan: Plan,
+}
+
+impl Best {
+    /// Takes a plan if it is better.
+    fn consider<T: Real>(&mut self, coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Plan) {
+        let bits = cost(coder, pieces, plan);
+        if bits < self.bits {
+            (self.bits, self.plan) = (bits, plan);
+        }
+    }
+}
+
+/// Returns how a block of so many elements is divided, if these bits are those of `elements` elements: so that a unit
+/// has about a hundred bytes or more.
+fn division(bits: u64, elements: u64, of_block: u64) -> Division {
+    match bits * of_block / 8 / elements.max(1) {
+        0..200 => Division::One,
+        200..800 => Division::Two,
+        _ => Division::Boxes,
+    }
+}
+
+/// Returns the bits that the pieces take with a plan.
+fn cost<T: Real>(coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Plan) -> u64 {
+    let mut counts = vec![[0u32; SYMBOLS]; CONTEXTS];
+    let mut bits = 0u64;
+    for (x, extent) in pieces {
+        coder.encode_roughly(x, *extent, plan);
+        for event in coder.block.events.iter().flatten() {
+            let symbol = Symbol::of(event.code());
+            counts[event.context()][usize::from(symbol.symbol)] += 1;
+            bits += u64::from(symbol.count);
+        }
+        for &place in &coder.block.missed {
+            // Zeros may be masked.
+            bits += if x[place as usize].bits() == 0 { 8 } else { 8 * (4 + size_of::<T>() as u64) };
+        }
+    }
+    let of_context = |counts: &[u32; SYMBOLS]| {
+        let sum: u32 = counts.iter().sum();
+        times_log2(sum).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum())
+    };
+    bits + (counts.iter().map(of_context).sum::<u64>() >> LOG_BITS)
+}

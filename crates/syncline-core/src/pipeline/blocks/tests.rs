@@ -1,0 +1,265 @@
+//! Blocks against a direct reading of `docs/FORMAT.md`, which visits elements by their coordinates.
+
+use proptest::prelude::*;
+
+use super::block::{Block, ContextTables, Event};
+use super::plan::{Division, Order, Plan};
+use super::quantizer::Quantizer;
+use crate::array::{ElementType, Shape};
+use crate::bound::{Bound, Pipeline, Resolved};
+use crate::container::Header;
+use crate::contexts::rans::{Decoder, DivisionTable, Encoder, SlotTable};
+use crate::contexts::table::{Counts, Tables};
+use crate::contexts::{BINS, CONTEXTS, PackedWriter, SYMBOLS, Symbol};
+use crate::geometry::balanced_extent;
+use crate::huffman::IndexKind;
+use crate::quantize::Real;
+
+fn header(bound: f64, step: f64) -> Header {
+    let resolved = Resolved {
+        pipeline: Pipeline::Quantized,
+        bound: Bound::Abs(bound),
+        abs_bound: bound,
+        step,
+        ..Resolved::lossless()
+    };
+    Header::new(ElementType::F32, Shape::new(&[1]).unwrap(), IndexKind::Symbol, &resolved)
+}
+
+/// A block whose elements are found by their coordinates, in the order of its axes.
+struct Oracle {
+    extent: [usize; 3],
+    plan: Plan,
+    values: Vec<f32>,
+    /// Predictions without the share of the slice before.
+    plain: Vec<f32>,
+    codes: Vec<i32>,
+}
+
+impl Oracle {
+    fn place(&self, at: [usize; 3]) -> usize {
+        (at[0] * self.extent[1] + at[1]) * self.extent[2] + at[2]
+    }
+
+    fn is_halved(&self, axis: usize) -> bool {
+        axis > 0 || self.plan.slices.is_none()
+    }
+
+    /// Returns the coordinates of all elements but anchors with their levels and classes, in the order of
+    /// reconstruction.
+    fn elements(&self) -> Vec<([usize; 3], u32, usize)> {
+        let mut all = Vec::new();
+        for number in 0..self.extent.iter().product::<usize>() {
+            let at = [
+                number / (self.extent[1] * self.extent[2]),
+                number / self.extent[2] % self.extent[1],
+                number % self.extent[2],
+            ];
+            let halved = (0..3).filter(|&axis| self.is_halved(axis));
+            let Some(level) = halved.clone().map(|axis| at[axis].trailing_zeros()).min().filter(|&l| l < 60) else {
+                continue;
+            };
+            let class: usize = halved.filter(|&axis| at[axis] >> level & 1 != 0).map(|axis| 1 << axis).sum();
+            all.push((at, level, class));
+        }
+        let rank = |class: usize| [1, 2, 4, 3, 5, 6, 7].iter().position(|&c| c == class);
+        all.sort_by_key(|&(at, level, class)| (std::cmp::Reverse(level), rank(class), at));
+        all
+    }
+
+    /// Returns the element `steps` steps from `at` along an axis.
+    fn neighbor(&self, at: [usize; 3], axis: usize, steps: isize) -> Option<usize> {
+        let mut other = at;
+        other[axis] = at[axis].checked_add_signed(steps).filter(|&there| there < self.extent[axis])?;
+        Some(self.place(other))
+    }
+
+    fn plain_prediction(&self, at: [usize; 3], level: u32, class: usize) -> f32 {
+        let mut sum = None;
+        for axis in (0..3).filter(|axis| class >> axis & 1 != 0) {
+            let step = 1isize << level;
+            let [p, a, b, n] =
+                [-3, -1, 1, 3].map(|steps| self.neighbor(at, axis, steps * step).map(|place| self.values[place]));
+            let a = a.unwrap();
+            let own = match (p, b, n, self.plan.cubic) {
+                (Some(p), Some(b), Some(n), true) => (a + b).mul_add(0.5625, (p + n) * -0.0625),
+                (Some(p), Some(b), None, true) => a.mul_add(0.75, b.mul_add(0.375, p * -0.125)),
+                (None, Some(b), Some(n), true) => b.mul_add(0.75, a.mul_add(0.375, n * -0.125)),
+                (_, Some(b), _, _) => (a + b) * 0.5,
+                (Some(p), None, _, _) => a.mul_add(1.5, p * -0.5),
+                (None, None, _, _) => a,
+            };
+            sum = Some(sum.map_or(own, |sum: f32| sum + own));
+        }
+        sum.unwrap() * [1.0, 0.5, (1.0f64 / 3.0) as f32][class.count_ones() as usize - 1]
+    }
+
+    fn prediction(&mut self, at: [usize; 3], level: u32, class: usize) -> f32 {
+        let plain = self.plain_prediction(at, level, class);
+        let place = self.place(at);
+        self.plain[place] = plain;
+        if self.plan.share == 0 {
+            return plain;
+        }
+        let before = self.neighbor(at, 0, -1).map_or(0.0, |before| self.values[before] - self.plain[before]);
+        (self.plan.rho() as f32).mul_add(before, plain)
+    }
+
+    /// Returns the box of the finest level that an element belongs to.
+    fn unit(&self, at: [usize; 3]) -> [usize; 3] {
+        let long = self.extent.iter().filter(|&&extent| extent > 1).count();
+        let side = balanced_extent(self.extent.map(usize::next_power_of_two), if long == 2 { 14 } else { 15 });
+        std::array::from_fn(|axis| match self.is_halved(axis) {
+            true => at[axis] / 2 / side[axis].div_ceil(2),
+            false => at[axis] / side[axis],
+        })
+    }
+
+    fn context(&self, at: [usize; 3], level: u32, class: usize) -> usize {
+        let boxed = level == 0 && self.plan.division == Division::Boxes;
+        let magnitude = |place: usize| self.codes[place].abs().min(4095);
+        let mut sum = 0;
+        for axis in (0..3).filter(|axis| class >> axis & 1 != 0) {
+            let step = 1isize << level;
+            let a = self.neighbor(at, axis, -step).unwrap();
+            let mut there = at;
+            there[axis] += 1 << level;
+            let b = self
+                .neighbor(at, axis, step)
+                .filter(|_| !boxed || class.count_ones() == 1 || self.unit(there) == self.unit(at));
+            sum += magnitude(a) + magnitude(b.unwrap_or(a));
+        }
+        let stage = class.count_ones() as i32;
+        let mut t = sum * 6 / stage;
+        if let (true, Some(before)) = (self.plan.slices.is_some(), self.neighbor(at, 0, -1)) {
+            let there = [at[0] - 1, at[1], at[2]];
+            if !boxed || self.unit(there) == self.unit(at) {
+                t = (t + 12 * magnitude(before)) / 2;
+            }
+        }
+        let w = 3 + 2 * t;
+        let e = w.ilog2() as usize;
+        let o = 2 * e + usize::from(2 * w >= 3 << e) - 3;
+        let bin = if o <= 10 { o } else { 10 + (o - 10) * 2 / 3 };
+        let kind = match level {
+            0 => class.count_ones() as usize - 1,
+            1 => 3,
+            _ => 4,
+        };
+        kind * BINS + bin
+    }
+}
+
+/// Returns the tables of the events of a block.
+fn tables_of(events: &[Vec<Event>]) -> Tables {
+    let mut counts: Box<[Counts; CONTEXTS]> = vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap();
+    for event in events.iter().flatten() {
+        counts[event.context()][usize::from(Symbol::of(event.code()).symbol)] += 1;
+    }
+    Tables::build(&counts, &mut PackedWriter::default())
+}
+
+fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(), TestCaseError> {
+    let mut random = 1u32;
+    let mut next = || {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        random >> 8
+    };
+    let len = extent.iter().product::<usize>();
+    let value = |i: usize, random: u32| (i as f32 * 0.13).sin() * 3.0 + (random % 1000) as f32 * 1e-3 * noise;
+    let x: Vec<f32> = (0..len).map(|i| if i % 97 == 3 { f32::NAN } else { value(i, next()) }).collect();
+    let excluded: Vec<u8> = (0..len).map(|_| u8::from(masked && next() % 7 == 0)).collect();
+    let quantizer = Quantizer::<f32>::new(&header(0.01, 0.02));
+    let mut block = Block::default();
+    block.begin(extent, plan);
+    block.exclude(masked.then_some(&excluded));
+    block.encode(&x, &quantizer);
+
+    let order = Order::new(extent, plan.slices);
+    let own = order.of(extent);
+    let mut arranged = Vec::new();
+    order.arrange(extent, &excluded, &mut arranged);
+    let (values, plain) = (vec![0.0; len], vec![0.0; len]);
+    let mut oracle = Oracle { extent: own, plan, values, plain, codes: vec![0; len] };
+    for (slice, &anchor) in block.anchors.iter().enumerate() {
+        let place = oracle.place([slice, 0, 0]);
+        oracle.values[place] = quantizer.linear.value(anchor);
+    }
+    let mut read = vec![0; block.events.len()];
+    let units: Vec<[usize; 3]> = {
+        let mut units: Vec<_> = oracle.elements().iter().map(|&(at, ..)| oracle.unit(at)).collect();
+        units.push([0; 3]);
+        let most: [usize; 3] = std::array::from_fn(|axis| units.iter().map(|unit| unit[axis]).max().unwrap());
+        let all = (0..=most[0]).flat_map(|z| (0..=most[1]).flat_map(move |y| (0..=most[2]).map(move |x| [z, y, x])));
+        all.collect()
+    };
+    for (at, level, class) in oracle.elements() {
+        let place = oracle.place(at);
+        let prediction = oracle.prediction(at, level, class);
+        let unit = match plan.division {
+            Division::One => 0,
+            _ if level > 0 => 0,
+            Division::Two => 1,
+            Division::Boxes => 1 + units.iter().position(|&unit| unit == oracle.unit(at)).unwrap(),
+        };
+        if arranged[place] == 0 {
+            let event = block.events[unit][read[unit]];
+            read[unit] += 1;
+            prop_assert_eq!(event.context(), oracle.context(at, level, class), "{:?}", at);
+            oracle.codes[place] = event.code();
+        }
+        oracle.values[place] = quantizer.value(plan.on_grid, prediction, oracle.codes[place]);
+    }
+    prop_assert!(read.iter().zip(&block.events).all(|(&read, events)| read == events.len()));
+    let mut expected = vec![0.0; len];
+    order.restore(extent, &oracle.values, &mut expected);
+    for (place, (x, y)) in x.iter().zip(&expected).enumerate() {
+        let is_exact = excluded[place] != 0 || block.missed.contains(&(place as u32));
+        prop_assert!(is_exact || (x - y).abs() < 0.01, "{place}: {x} {y}");
+    }
+
+    let tables = tables_of(&block.events);
+    let searches =
+        ContextTables { tables: tables.tables.iter().map(SlotTable::new).collect(), of_context: tables.of_context };
+    let divisions: Vec<DivisionTable> = tables.tables.iter().map(DivisionTable::new).collect();
+    let mut words = vec![Vec::new(); block.events.len()];
+    for (events, words) in block.events.iter().zip(&mut words) {
+        let mut encoder = Encoder::default();
+        let table = |event: &Event| &divisions[usize::from(tables.of_context[event.context()])];
+        events.iter().rev().for_each(|event| encoder.put_code(event.code(), table(event)));
+        encoder.finish(words);
+    }
+    let mut back = Block::default();
+    back.begin(extent, plan);
+    back.exclude(masked.then_some(&excluded));
+    back.anchors.clone_from(&block.anchors);
+    let mut decoders = words.iter().map(|words| Decoder::new(words).unwrap());
+    prop_assert!(back.decode_coarse(decoders.next(), &searches));
+    prop_assert!(back.decode_units(decoders.enumerate().collect(), &searches));
+    let mut values = vec![0.0; len];
+    back.reconstruct(&quantizer, &mut values);
+    let bits = |values: &[f32]| values.iter().map(|value| value.bits()).collect::<Vec<_>>();
+    prop_assert_eq!(bits(&values), bits(&expected));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn blocks_are_as_the_format_states(
+        extent in prop_oneof![
+            [1usize..9, 1usize..9, 1usize..70],
+            [1usize..3, 1usize..40, 1usize..40],
+            prop::sample::select(vec![[1, 1, 1], [1, 1, 3000], [34, 33, 35], [1, 140, 130], [3, 1, 9], [64, 2, 300]]),
+        ],
+        (slices, share) in prop_oneof![
+            Just((None, 0)),
+            (prop::sample::select(vec![Some(0), Some(1), Some(2)]), 0u8..3),
+        ],
+        division in prop::sample::select(vec![Division::One, Division::Two, Division::Boxes]),
+        (cubic, on_grid, masked) in any::<(bool, bool, bool)>(),
+        noise in prop::sample::select(vec![0.0f32, 0.3, 100.0]),
+    ) {
+        check(extent, Plan { cubic, on_grid, slices, share, division }, noise, masked)?;
+    }
+}

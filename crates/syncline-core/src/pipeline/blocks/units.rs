@@ -1,0 +1,68 @@
+//! The units of a block: parts of its codes with a state of their own.
+
+use super::plan::Division;
+use crate::contexts::Unit;
+use crate::geometry::balanced_extent;
+use crate::predict::levels::Level;
+
+/// The units of the finest level of a block: boxes of its elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Boxes {
+    /// Extents of a unit in elements of a class of the finest level.
+    side: [usize; 3],
+    /// Units along each axis.
+    grid: [usize; 3],
+    /// Extents of the classes that the units divide: the largest along each axis.
+    extent: [usize; 3],
+}
+
+impl Boxes {
+    /// Divides the finest level of a block; there is none in blocks of a single lattice of anchors.
+    pub fn new(extent: [usize; 3], level: Option<&Level>, division: Division) -> Self {
+        let whole = extent.map(|extent| extent.next_power_of_two());
+        let long = extent.iter().filter(|&&extent| extent > 1).count();
+        let of_unit = match division {
+            // Units of two dimensions are smaller, because they have fewer neighbors to look at.
+            Division::Boxes => balanced_extent(whole, if long == 2 { 14 } else { 15 }),
+            Division::One | Division::Two => whole,
+        };
+        let halved = level.map_or([false; 3], |level| level.halved);
+        let side = std::array::from_fn(|axis| if halved[axis] { of_unit[axis].div_ceil(2) } else { of_unit[axis] });
+        let extent: [usize; 3] =
+            std::array::from_fn(|axis| if halved[axis] { extent[axis].div_ceil(2) } else { extent[axis] });
+        Self { side, grid: std::array::from_fn(|axis| extent[axis].div_ceil(side[axis])), extent }
+    }
+
+    /// Returns the number of units.
+    pub fn count(&self) -> usize {
+        self.grid.iter().product()
+    }
+
+    /// Returns the ranges along z and y of the classes that belong to unit `number`, before they are clipped to a
+    /// class, and the range along x.
+    pub fn ranges(&self, number: usize) -> [[usize; 2]; 3] {
+        let [_, gy, gx] = self.grid;
+        let at = [number / (gy * gx), number / gx % gy, number % gx];
+        std::array::from_fn(|axis| {
+            let start = at[axis] * self.side[axis];
+            [start, (start + self.side[axis]).min(self.extent[axis])]
+        })
+    }
+
+    /// Returns the number of the first of the units of the row at `z` and `y` of a class; those after it follow along
+    /// x.
+    pub fn first_of_row(&self, [z, y]: [usize; 2]) -> usize {
+        (z / self.side[0] * self.grid[1] + y / self.side[1]) * self.grid[2]
+    }
+
+    /// Returns the part of a row of `len` elements of a class that belongs to unit `number`, for the context.
+    pub fn part(&self, number: usize, z: usize, len: usize, slices: bool) -> Unit {
+        let [z_range, y, x] = self.ranges(number);
+        Unit { x: [x[0].min(len), x[1].min(len)], ends: [z_range[1], y[1], x[1]], has_before: slices && z > z_range[0] }
+    }
+}
+
+/// Returns a whole row of a class as the part of a unit without limits.
+pub(super) fn whole_row(z: usize, len: usize, slices: bool) -> Unit {
+    Unit { x: [0, len], ends: [usize::MAX; 3], has_before: slices && z > 0 }
+}
