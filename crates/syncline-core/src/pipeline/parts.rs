@@ -70,7 +70,7 @@ impl NeededTiles<'_> {
     fn usual_front(&self, len: usize) -> usize {
         let tiles = self.context().tile_count();
         let strips = tiles * (self.geometry.unclipped_len() as usize).div_ceil(STRIP_LEN);
-        1024 + 3 * tiles + strips * 5 / 4 + len / 1024
+        2048 + 3 * tiles + strips * 13 / 8 + len / 1024
     }
 }
 
