@@ -1,5 +1,5 @@
-//! cuSZ with GPULZ before its Huffman coder: Zhang, Tian, Di, Yu, Swany, Tao, Cappello, "GPULZ: Optimizing LZSS Lossless
-//! Compression for Multi-byte Data on Modern GPUs", ICS 2023 (Section 4.5, Table 3).
+//! cuSZ with GPULZ before its Huffman coder: Zhang, Tian, Di, Yu, Swany, Tao, Cappello, "GPULZ: Optimizing LZSS
+//! Lossless Compression for Multi-byte Data on Modern GPUs", ICS 2023 (Section 4.5, Table 3).
 //!
 //! A composition of Syncline's stages. [`Quantization`] quantizes values and predicts the integers by the Lorenzo
 //! predictor of all axes, in tiles with zeros around them, as cuSZ does; a residual becomes a code of 16 bits. The

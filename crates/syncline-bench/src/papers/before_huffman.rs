@@ -1,6 +1,6 @@
 //! Lossy compression with and without LZSS before Huffman coding, as in GPULZ's last table ("GPULZ: Optimizing LZSS
-//! lossless compression for multi-byte data on modern GPUs", ICS 2023): the whole system on one core of the CPU, and its
-//! coding of codes on a GPU. Streams of both are compared, and values are checked against the bound.
+//! lossless compression for multi-byte data on modern GPUs", ICS 2023): the whole system on one core of the CPU, and
+//! its coding of codes on a GPU. Streams of both are compared, and values are checked against the bound.
 
 use std::hint::black_box;
 

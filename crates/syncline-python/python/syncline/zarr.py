@@ -28,8 +28,8 @@ from ._types import core_name, numpy_dtype
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
 
-#: Bytes that are fetched from the start of a chunk to read a part of it, and from its end if its stream has chunks of its
-#: own. A chunk that is shorter is fetched whole.
+#: Bytes that are fetched from the start of a chunk to read a part of it, and from its end if its stream has chunks of
+#: its own. A chunk that is shorter is fetched whole.
 _END_BYTES = 20 << 10
 
 #: Settings that a configuration has only if they are not the default.
@@ -189,8 +189,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return self._typed(elements[inner], chunk_spec)
 
     def _requests(self, chunk_spec: Any, selection: Any) -> Generator[Any, Any, Any]:
-        """Decodes a selection of a chunk. Yields lists of the byte ranges that it needs (``None`` for all bytes), which can
-        be requested together, and expects their bytes. Stores that count requests one after another see two: the start
+        """Decodes a selection of a chunk. Yields lists of the byte ranges that it needs (``None`` for all bytes), which
+        can be requested together, and expects their bytes. Stores that count requests one after another see two: the start
         of the stream, and the selection. There are two more for a stream of several chunks: its end, and the start of
         the chunks that the selection is in.
         """
