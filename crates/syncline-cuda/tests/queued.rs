@@ -182,7 +182,7 @@ fn graphs_compress_every_kind_of_f64() {
 #[test]
 fn graphs_compress_several_batches() {
     let Some((device, stream, _alone)) = device() else { return };
-    let extents = [pick(9_000_000, 600_000)];
+    let extents = [pick(9_000_000, 1_200_000)];
     let geometry = Geometry::new(Field::smooth(ElementType::F32, &extents, 0.0).shape);
     assert!(geometry.chunks() > 1, "{}", geometry.chunks());
     let half = extents[0] / 2;

@@ -15,7 +15,8 @@ def run(*words, status=0):
 
 
 @pytest.mark.parametrize(
-    "bound, error", [((), 0), (("--abs", "0.01"), 0.01), (("--rel", "1e-3", "--effort", "best"), 2e-3)]
+    "bound, error",
+    [((), 0), (("--abs", "0.01"), 0.01), (("--rel", "1e-3", "--effort", "best"), 2e-3)],
 )
 def test_arrays_come_back_within_their_bound(bound, error, tmp_path):
     values = np.sin(np.arange(6000, dtype="f4").reshape(20, 300) * 0.01)

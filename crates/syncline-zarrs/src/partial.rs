@@ -31,9 +31,9 @@ pub struct PartialDecoder {
 }
 
 impl PartialDecoder {
-    /// Decodes a region. Two requests one after another fetch its bytes: those of the stream's start, and of the region.
-    /// There are two more if the stream has several chunks: for its end, and for the start of the region's chunks.
-    /// Returns `None` if the chunk is missing.
+    /// Decodes a region. Two requests one after another fetch its bytes: those of the stream's start, and of the
+    /// region. There are two more if the stream has several chunks: for its end, and for the start of the region's
+    /// chunks. Returns `None` if the chunk is missing.
     fn region(&self, region: &[Range<u64>], options: &CodecOptions) -> Result<Option<Vec<u8>>, CodecError> {
         let get = |range| self.input.partial_decode(range, options);
         // For a range past the end of a short chunk, stores return an error or fewer bytes. The end is requested after

@@ -18,8 +18,8 @@ use crate::options::CompressOptions;
 use measured::Measurements;
 pub(crate) use measured::Stopwatch;
 
-/// Speeds from file to file, which are expected until this process has measured its own, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
-/// memory-backed files (`bench/notes/host.md`).
+/// Speeds from file to file, which are expected until this process has measured its own, in bytes of elements per
+/// second, measured with a field of 6.4 GB and ratio 10 in memory-backed files (`bench/notes/host.md`).
 struct Rates {
     /// Of each thread of a CPU.
     thread: f64,

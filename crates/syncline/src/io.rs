@@ -20,8 +20,8 @@ pub trait ReadAt: Sync {
     /// An error of the kind `UnexpectedEof` if the source is too short; errors of the source.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Returns how many of the `length` bytes from `offset` on can be read, up to the first that cannot: all, unless the
-    /// source has only some of the bytes.
+    /// Returns how many of the `length` bytes from `offset` on can be read, up to the first that cannot: all, unless
+    /// the source has only some of the bytes.
     #[doc(hidden)]
     fn at_hand(&self, offset: u64, length: u64) -> u64 {
         let _ = offset;

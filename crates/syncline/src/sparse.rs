@@ -89,8 +89,8 @@ impl SparseBytes {
         Ok(bytes)
     }
 
-    /// Holds the first bytes of a stream, at least as many as one with [`HEAD_BYTES`](Self::HEAD_BYTES) and the header of
-    /// a record. If the stream has one chunk, its end follows from these; otherwise, returns `None`.
+    /// Holds the first bytes of a stream, at least as many as one with [`HEAD_BYTES`](Self::HEAD_BYTES) and the header
+    /// of a record. If the stream has one chunk, its end follows from these; otherwise, returns `None`.
     ///
     /// # Errors
     /// Those of a header that cannot be read, and [`Error::Truncated`](crate::Error::Truncated) or

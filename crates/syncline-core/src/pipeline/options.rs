@@ -65,8 +65,8 @@ pub enum Effort {
     /// LZSS with a short window, for each chunk.
     #[default]
     Balanced,
-    /// With an error bound, small or large tiles or blocks, by a sample of the array. Lossless, as [`Balanced`](Self::Balanced)
-    /// with the longest window.
+    /// With an error bound, small or large tiles or blocks, by a sample of the array. Lossless, as
+    /// [`Balanced`](Self::Balanced) with the longest window.
     Best,
 }
 

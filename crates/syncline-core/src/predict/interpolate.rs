@@ -136,8 +136,8 @@ impl<T: Real> Interpolation<T> {
         [self.step, self.inverse, self.bound]
     }
 
-    /// Predicts and quantizes up to eight tiles. Of a lane, `integer` is the integer of an anchor without the base of its
-    /// tile, which is ignored if the element is excluded, and `anchor` the value of an integer.
+    /// Predicts and quantizes up to eight tiles. Of a lane, `integer` is the integer of an anchor without the base of
+    /// its tile, which is ignored if the element is excluded, and `anchor` the value of an integer.
     pub fn encode<const L: usize>(
         &self,
         plan: &Plan<T>,

@@ -8,8 +8,8 @@ use crate::bits::reader::BitWords;
 const WINDOW_BITS: u32 = 33;
 
 /// Decodes strips, each from its first bit to its end, to one lane of its `codes`, which hold zeros. Returns `None` if
-/// the bits are not those of such strips. The symbols of the strips are decoded in turn: within a strip, a symbol starts
-/// where the one before it ends, so that one strip alone would leave the processor waiting.
+/// the bits are not those of such strips. The symbols of the strips are decoded in turn: within a strip, a symbol
+/// starts where the one before it ends, so that one strip alone would leave the processor waiting.
 #[inline(always)]
 pub(super) fn read_strips<const N: usize, const L: usize>(
     decoder: &Decoder,

@@ -19,7 +19,7 @@ declare_kernels! {
     /// The kernel of `kernels/container/layout.cu`.
     pub(super) struct LayoutKernels in "container/layout.cu" {
         /// Threads of a block.
-        const THREADS: u32 = 512;
+        const THREADS: u32 = 1024;
         /// Most tiles of a chunk: it has at most 2^22 elements, and an unclipped tile at least 512.
         const MAX_TILES: u32 = 1 << 13;
         with MAX_STRIPS = 6 * MAX_TILES;

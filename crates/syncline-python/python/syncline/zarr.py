@@ -190,9 +190,9 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     def _requests(self, chunk_spec: Any, selection: Any) -> Generator[Any, Any, Any]:
         """Decodes a selection of a chunk. Yields lists of the byte ranges that it needs (``None`` for all bytes), which
-        can be requested together, and expects their bytes. Stores that count requests one after another see two: the start
-        of the stream, and the selection. There are two more for a stream of several chunks: its end, and the start of
-        the chunks that the selection is in.
+        can be requested together, and expects their bytes. Stores that count requests one after another see two: the
+        start of the stream, and the selection. There are two more for a stream of several chunks: its end, and the
+        start of the chunks that the selection is in.
         """
         box = _box_of(selection, chunk_spec.shape)
         if _zarr_device.is_on_gpu(chunk_spec.prototype):

@@ -464,8 +464,8 @@ impl Compressor {
     }
 }
 
-/// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample, and large
-/// in place of blocks, which devices do not have.
+/// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample, and
+/// large in place of blocks, which devices do not have.
 pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
     let tile_size = match options.tile() {
         Some(TileSize::Block) => TileSize::Large,

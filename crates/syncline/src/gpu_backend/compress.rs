@@ -41,7 +41,8 @@ const WORKSPACE_BYTES: u64 = 128 << 20;
 
 /// Elements of an array whose lane is kept for the next one: they are one chunk.
 const MOST_KEPT_ELEMENTS: u64 = 1 << 20;
-/// Bytes of the records of a lane that is kept, at least: those of all such arrays, unless their tiles are clipped much.
+/// Bytes of the records of a lane that is kept, at least: those of all such arrays, unless their tiles are clipped
+/// much.
 const KEPT_ROOM: u64 = 8 * MOST_KEPT_ELEMENTS + 4096;
 
 /// One array on its way through the devices.

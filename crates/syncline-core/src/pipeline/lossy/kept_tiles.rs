@@ -92,8 +92,8 @@ pub(super) struct Cursor<'k> {
 }
 
 impl Cursor<'_> {
-    /// Writes the tiles with numbers below `number`. Adds their elements to `position`, the elements of the chunk before
-    /// them.
+    /// Writes the tiles with numbers below `number`. Adds their elements to `position`, the elements of the chunk
+    /// before them.
     pub(super) fn write_before(
         &mut self,
         number: u64,

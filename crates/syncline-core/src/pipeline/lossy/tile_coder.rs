@@ -220,8 +220,8 @@ impl<'a, T: Real> TileCoder<'a, T> {
         predictions
     }
 
-    /// Interpolates tiles that are quantized and side by side. Returns their costs, verbatim values included; the maximum for a tile
-    /// that cannot be interpolated.
+    /// Interpolates tiles that are quantized and side by side. Returns their costs, verbatim values included; the
+    /// maximum for a tile that cannot be interpolated.
     pub(super) fn interpolate(&mut self, scheme: Scheme, tiles: &[Tile]) -> [u32; LANES] {
         let (Some(interpolation), Quantizer::Linear(linear)) = (&self.interpolation, &self.quantizer.quantizer) else {
             return [u32::MAX; LANES];
