@@ -256,7 +256,7 @@ fn checksums_of_pieces_are_the_cpus() {
     for (element, extents) in [ElementType::F32, ElementType::F64].into_iter().zip(extents) {
         let noisy = Field::smooth(element, extents, 2.0)
             .with("spikes", |i| (i % 1009 == 5).then_some(f64::INFINITY * if i % 2 == 0 { 1.0 } else { -1.0 }));
-        for tile_size in TileSize::ALL {
+        for tile_size in [TileSize::Small, TileSize::Large] {
             let seen = check(device, &noisy, &Options::new(Bound::Abs(1e-4)).with_tiles(tile_size), 2);
             assert!(seen.in_pieces > 0, "{seen:?}");
         }

@@ -1,11 +1,14 @@
 """Processor time of calls on small arrays beside pcodec and zfpy, in one process.
 
     pip install syncline pcodec zfpy
-    python small_calls.py [--rounds 7]
+    python small_calls.py [--rounds 7] [--device cuda]
 
 Prints records as CSV: processor time, of all threads, of compression and decompression of 10 to 100,000 values of a
 random walk, and the page faults of both calls together, as the bytes of the workspace over 4,096. Every codec has its
 turn in each round. Packages that are missing are left out.
+
+With a device, prints the elapsed time of the first call of each kind on it, and of later ones, for arrays in host
+memory: what calls before have left makes the difference.
 """
 
 import argparse
@@ -109,14 +112,48 @@ def measure(array: np.ndarray, rounds: int) -> None:
             )
 
 
+def measure_device(array: np.ndarray, device: str, rounds: int) -> None:
+    """Measures the first call and later calls on a device, on an array in host memory."""
+    stream = syncline.compress(array, abs=0.1)
+    calls: dict[str, Callable[[], object]] = {
+        "compress": lambda: syncline.compress(array, abs=0.1, device=device),
+        "decompress": lambda: syncline.decompress(stream, device=device),
+    }
+    for what, call in calls.items():
+        times = []
+        for _ in range(2 + rounds):
+            start = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - start)
+        for name, runs in ((f"first {what}", times[:1]), (what, times[2:])):
+            record(
+                "small_calls",
+                name,
+                runs,
+                device=device,
+                field="random walk",
+                element=f"f{8 * array.itemsize}",
+                shape=array.size,
+                codec="syncline, abs=0.1",
+                bytes=array.nbytes,
+                stream_bytes=len(stream),
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--device", help="where to run Syncline instead, such as cuda")
+    arguments = parser.parse_args()
+    rounds = arguments.rounds
     print(f"{processor()}, syncline {syncline.__version__}, NumPy {np.__version__}", file=sys.stderr)
     for dtype in ("f4", "f8"):
         for size in SIZES:
-            measure(np.cumsum(np.random.default_rng(0).normal(size=size)).astype(dtype), rounds)
+            array = np.cumsum(np.random.default_rng(0).normal(size=size)).astype(dtype)
+            if arguments.device:
+                measure_device(array, arguments.device, rounds)
+            else:
+                measure(array, rounds)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def test_a_slice_is_read_while_its_chunk_is_rewritten(tmp_path):
     # The streams have different lengths.
     arrays = [np.random.default_rng(0).uniform(2, 2 + level, 1 << 16).astype("f4") for level in range(1, 9)]
     streams = [syncline.compress(array, abs=1e-5) for array in arrays]
-    assert min(map(len, streams)) > 16 << 10
+    assert min(map(len, streams)) > 20 << 10
     store = Rewriting(LocalStore(tmp_path), streams)
     stored = create_array(store, shape=(1 << 16,), chunks=(1 << 16,), dtype="f4", abs=1e-5)
     stored[...] = arrays[0]
@@ -171,7 +171,8 @@ def test_a_slice_is_read_while_its_chunk_is_rewritten(tmp_path):
     store.streams = [streams[0], None]
     for start in range(0, 60_000, 20_000):
         part = stored[start : start + 9]
-        assert (part == 0).all() or distance(part, arrays[0][start : start + 9]) <= 1e-5
+        # The start of a chunk is read by one request, and may be that of the stream before these.
+        assert (part == 0).all() or any(distance(part, array[start : start + 9]) <= 1e-5 for array in arrays)
     # Damage that stays is reported.
     store.streams = [streams[1][:300] + bytes(200) + streams[1][500:]]
     with pytest.raises(syncline.SynclineError):

@@ -18,7 +18,7 @@ use crate::codec::{SynclineCodec, check, decompress_options, failure};
 
 /// Bytes that are fetched from the start of a chunk to read a part of it, and from its end if it is a stream of several
 /// chunks. A chunk that is shorter is fetched whole.
-const END_BYTES: u64 = 16 << 10;
+const END_BYTES: u64 = 20 << 10;
 
 /// Decodes parts of one chunk.
 pub struct PartialDecoder {

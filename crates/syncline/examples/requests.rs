@@ -9,7 +9,7 @@ use std::ops::Range;
 use syncline::{ArrayView, Bound, CompressOptions, ElementType, Error, Shape, SparseBytes, StreamFile, compress};
 
 /// Bytes that are fetched from the start of a stream, and from its end if it has several chunks.
-const END_BYTES: usize = 16 << 10;
+const END_BYTES: usize = 20 << 10;
 
 /// Ranges of each round of requests.
 type Rounds = Vec<Vec<Range<u64>>>;

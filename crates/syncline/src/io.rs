@@ -20,6 +20,14 @@ pub trait ReadAt: Sync {
     /// An error of the kind `UnexpectedEof` if the source is too short; errors of the source.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// Returns how many of the `length` bytes from `offset` on can be read, up to the first that cannot: all, unless
+    /// the source has only some of the bytes.
+    #[doc(hidden)]
+    fn at_hand(&self, offset: u64, length: u64) -> u64 {
+        let _ = offset;
+        length
+    }
+
     /// Returns all bytes if they are in memory. They are then used without a copy.
     fn in_memory(&self) -> Option<&[u8]> {
         None

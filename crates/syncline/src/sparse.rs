@@ -130,12 +130,12 @@ impl SparseBytes {
 
     /// Returns whether `length` bytes from `offset` on are at hand.
     pub(crate) fn has(&self, offset: u64, length: u64) -> bool {
-        self.copy(offset, length, |_, _| {})
+        self.at_hand(offset, length) == length
     }
 
-    /// Calls `put` with parts of the `length` bytes from `offset` on, and where they start among these. Returns whether
-    /// these were all of them.
-    fn copy(&self, offset: u64, length: u64, mut put: impl FnMut(usize, &[u8])) -> bool {
+    /// Calls `put` with parts of the `length` bytes from `offset` on, and where they start among these, up to the first
+    /// byte that is not at hand. Returns how many bytes these were.
+    fn copy(&self, offset: u64, length: u64, mut put: impl FnMut(usize, &[u8])) -> u64 {
         let end = offset.saturating_add(length);
         let mut at = offset;
         while at < end {
@@ -143,12 +143,12 @@ impl SparseBytes {
             let rest = self.pieces.range(..=at).rev().find_map(|(&start, piece)| {
                 piece.get(usize::try_from(at - start).ok()?..).filter(|rest| !rest.is_empty())
             });
-            let Some(rest) = rest else { return false };
+            let Some(rest) = rest else { return at - offset };
             let part = &rest[..rest.len().min((end - at) as usize)];
             put((at - offset) as usize, part);
             at += part.len() as u64;
         }
-        true
+        length
     }
 }
 
@@ -157,10 +157,14 @@ impl ReadAt for SparseBytes {
         Ok(self.len)
     }
 
+    fn at_hand(&self, offset: u64, length: u64) -> u64 {
+        self.copy(offset, length, |_, _| {})
+    }
+
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let length = buffer.len() as u64;
         let put = |at: usize, part: &[u8]| buffer[at..at + part.len()].copy_from_slice(part);
-        if self.copy(offset, length, put) {
+        if self.copy(offset, length, put) == length {
             return Ok(());
         }
         let end = offset.saturating_add(length);

@@ -144,7 +144,7 @@ fn small_regions_of_a_large_chunk_take_two_requests_of_a_few_percent() {
     ];
     for (region, share, most) in regions {
         // What a reader fetches first has the header of the stream and what comes before the codewords.
-        let head = stored[..24 << 10].to_vec();
+        let head = stored[..20 << 10].to_vec();
         let bytes = SparseBytes::from_head(head).unwrap().expect("one chunk");
         assert_eq!(bytes.missing(), None);
         let mut sparse = StreamFile::open(bytes).unwrap();

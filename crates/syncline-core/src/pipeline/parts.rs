@@ -65,12 +65,12 @@ impl NeededTiles<'_> {
         }
     }
 
-    /// Returns the bytes that a record of `len` bytes usually has before its codewords: the tiles and their bases, a
-    /// byte for each strip, codebooks, and checksums.
+    /// Returns the bytes that a record of `len` bytes usually has at most before its codewords: the tiles and their
+    /// bases, the bits of each strip, codebooks, and checksums.
     fn usual_front(&self, len: usize) -> usize {
         let tiles = self.context().tile_count();
         let strips = tiles * (self.geometry.unclipped_len() as usize).div_ceil(STRIP_LEN);
-        1024 + 2 * tiles + strips + len / 1024
+        2048 + 3 * tiles + strips * 13 / 8 + len / 1024
     }
 }
 

@@ -30,7 +30,7 @@ __all__ = ["SynclineCodec", "create_array", "encoding"]
 
 #: Bytes that are fetched from the start of a chunk to read a part of it, and from its end if its stream has chunks of
 #: its own. A chunk that is shorter is fetched whole.
-_END_BYTES = 16 << 10
+_END_BYTES = 20 << 10
 
 #: Settings that a configuration has only if they are not the default.
 _OPTIONAL = ("effort", "fill", "advanced")

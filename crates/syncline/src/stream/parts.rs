@@ -39,7 +39,10 @@ impl<S: ReadAt> StreamFile<S> {
                 break;
             }
             for range in missing {
-                self.source.read_exact_at(record.add(range.clone()), offset + range.start as u64)?;
+                // More is asked for than is needed, where it is not known yet how much that is.
+                let from = offset + range.start as u64;
+                let count = self.source.at_hand(from, range.len() as u64).max(1) as usize;
+                self.source.read_exact_at(record.add(range.start..range.start + count), from)?;
             }
         }
         buffers.with(|Buffers { scratch, .. }| record.decode(parts, scratch, tiles).map_err(located))
@@ -80,6 +83,10 @@ impl StreamFile<SparseBytes> {
     fn missing_parts(&self, parts: &NeededTiles<'_>) -> Result<Vec<Range<usize>>> {
         let (offset, length) = self.table.record(parts.chunk);
         let mut record = PartialRecord::new(length);
+        let front = self.source.at_hand(offset, length as u64) as usize;
+        if front > 0 {
+            self.source.read_exact_at(record.add(0..front), offset)?;
+        }
         loop {
             let missing = record.missing(parts).map_err(|error| self.in_chunk(parts.chunk, error))?;
             let has = |range: &Range<usize>| self.source.has(offset + range.start as u64, range.len() as u64);
