@@ -30,8 +30,8 @@ impl<T: Real> ValueRange<T> {
         simd::run(Clamp { range: *self, x });
     }
 
-    /// Returns the finite values of a tile that are outside of the range, if there are any: only if the range was stated
-    /// by a caller who did not know the array.
+    /// Returns the finite values of a tile that are outside of the range, if there are any: only if the range was
+    /// stated by a caller who did not know the array.
     #[inline]
     pub fn outside(&self, x: &[T]) -> Option<TileMask> {
         simd::run(Outside { range: *self, x })

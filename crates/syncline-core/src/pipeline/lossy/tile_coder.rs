@@ -120,8 +120,8 @@ impl<'a, T: Real> TileCoder<'a, T> {
         TileMemory { plans, prepared, source, residuals, interpolated }
     }
 
-    /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements. Tiles
-    /// that are not `interpolated` come one at a time, so that the next one is read ahead meanwhile.
+    /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements.
+    /// Tiles that are not `interpolated` come one at a time, so that the next one is read ahead meanwhile.
     pub(super) fn for_batches(
         &mut self,
         geometry: &Geometry,
