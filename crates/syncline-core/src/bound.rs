@@ -3,6 +3,7 @@
 mod fill;
 mod lattice;
 mod limits;
+mod linear;
 mod pieces;
 mod psnr;
 mod resolve;

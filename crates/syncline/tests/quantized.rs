@@ -192,16 +192,17 @@ fn a_section_that_ends_early_is_an_error() {
         u32::from_le_bytes(stream[at..at + 4].try_into().unwrap()) as usize
     };
     let codes = payload
-        + (0..3).fold(40usize, |at, section| match length(section) {
+        + (0..4).fold(40usize, |at, section| match length(section) {
             0 => at,
             length => at.next_multiple_of(16) + length,
         });
     let codes = codes.next_multiple_of(16);
-    for cut in 0..length(3) {
+    assert!(length(4) > 0);
+    for cut in 0..length(4) {
         let mut damaged = stream.clone();
-        damaged[payload + 12..payload + 16].copy_from_slice(&(cut as u32).to_le_bytes());
+        damaged[payload + 16..payload + 20].copy_from_slice(&(cut as u32).to_le_bytes());
         // The remaining sections must be found: they start at the next multiple of 16.
-        let (from, to) = ((codes + length(3)).next_multiple_of(16), (codes + cut).next_multiple_of(16));
+        let (from, to) = ((codes + length(4)).next_multiple_of(16), (codes + cut).next_multiple_of(16));
         damaged[codes + cut..to.max(codes + cut)].fill(0);
         damaged.copy_within(from..HEADER + record, to);
         damaged[HEADER + record - (from - to)..HEADER + record].fill(0);
@@ -225,12 +226,13 @@ fn lying_headers_and_counts_are_errors() {
         let error = decompress(&damaged, &DecompressOptions::default()).unwrap_err().to_string();
         assert!(error.contains(what), "{changes:?}: {error}");
     };
-    fails(&[(FLAGS, 2)], "out of range");
+    fails(&[(FLAGS, 3)], "out of range");
+    fails(&[(FLAGS, 2)], "does not fit");
     fails(&[(14, 1)], "does not fit");
-    for kind in [1, 3] {
+    for kind in [1, 3, 4] {
         fails(&[(KIND, kind)], "does not fit");
     }
-    fails(&[(KIND, 4)], "unknown kind");
+    fails(&[(KIND, 5)], "unknown kind");
     let payload = HEADER + 32;
     // Section 0 is the first, after the table: its scheme, predictors, and flags.
     let tiles = payload + 48;
@@ -243,12 +245,12 @@ fn lying_headers_and_counts_are_errors() {
     };
     let section = |number: usize| (0..number).fold(tiles, |at, section| (at + length(section)).next_multiple_of(16));
     // The section of codes: strips, live strips, codebooks, flags, and lengths.
-    let codes = section(3);
+    let codes = section(4);
     for (at, value) in [(0, 0xff), (4, 0xff), (8, 7), (9, 2), (10, 1), (12, 0xff), (16, 0xff), (19, 0x80), (20, 0xff)] {
         fails(&[(codes + at, value)], "chunk 0");
     }
-    for number in 0..4 {
+    for number in 0..5 {
         fails(&[(payload + 4 * number + 3, 255)], "truncated");
     }
-    fails(&[(payload + 4 * 4, 1)], "chunk 0");
+    fails(&[(payload + 4 * 5, 1)], "chunk 0");
 }

@@ -2,7 +2,6 @@
 
 use std::f64::consts::LOG2_10;
 
-use super::limits::of_extent;
 use super::resolve::Resolved;
 use crate::array::ElementType;
 use crate::quantize::linear::mean_squared_error;
@@ -15,14 +14,6 @@ pub struct ErrorSummary {
     pub squared_error: u128,
     /// Number of elements in the sum: those that are neither masked nor stored verbatim.
     pub counted: u64,
-}
-
-/// Returns the absolute bound to try first for a PSNR of `decibels` and an array with this range. It assumes errors
-/// that are uniform in +-bound, whose root mean square is bound / sqrt(3).
-pub(super) fn bound(decibels: f64, (low, high): (f64, f64)) -> f64 {
-    let share = exp2(-decibels / 20.0 * LOG2_10);
-    let bound = (high - low) * 3f64.sqrt() * share;
-    if bound.is_finite() { bound } else { of_extent(3f64.sqrt() * share, (low, high)) }
 }
 
 /// The mean squared error that a PSNR allows.
@@ -75,7 +66,12 @@ impl PsnrGoal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound::linear::linear_bound;
     use crate::bound::{Bound, Pipeline};
+
+    fn bound(decibels: f64, range: (f64, f64)) -> f64 {
+        linear_bound(Bound::Psnr(decibels), range).unwrap()
+    }
 
     fn resolved(low: f64, high: f64, decibels: f64) -> Resolved {
         let mut resolved = Resolved { bound: Bound::Psnr(decibels), range: Some((low, high)), ..Resolved::lossless() };

@@ -1,7 +1,7 @@
 //! The kind of a stream and its quantization step, for an array and a bound.
 
-use super::limits::{Limits, of_extent};
-use super::psnr;
+use super::limits::Limits;
+use super::linear::linear_bound;
 use super::stats::ArrayStats;
 use super::{Bound, Pipeline};
 use crate::array::ElementType;
@@ -116,17 +116,6 @@ impl Resolved {
         (self.pipeline, self.abs_bound, self.step) = (Pipeline::Lossless, 0.0, 0.0);
         self.patterns.clear();
     }
-}
-
-/// Returns the absolute bound for values in a range, if the bound is linear.
-pub(super) fn linear_bound(bound: Bound, range: (f64, f64)) -> Option<f64> {
-    let bound = match bound {
-        Bound::Lossless | Bound::PwRel(_) => return None,
-        Bound::Abs(error) => error,
-        Bound::Rel(share) => of_extent(share, range),
-        Bound::Psnr(decibels) => psnr::bound(decibels, range),
-    };
-    Some(if bound.is_finite() { bound } else { f64::MAX })
 }
 
 /// The share of twice the bound that the step of a rewritable stream is: the rest is for the rounding of reconstructed

@@ -12,7 +12,7 @@ use block::{Bytes, Key};
 
 use super::lattice::{MOST_VALUES, spacing};
 use super::limits::{Limits, quantizable_magnitude};
-use super::resolve::linear_bound;
+use super::linear::linear_bound;
 use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
 use crate::bits::lots::place_in_lot;

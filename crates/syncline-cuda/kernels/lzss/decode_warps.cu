@@ -160,7 +160,7 @@ __device__ inline uint32_t kept(uint32_t value) { return __shfl_sync(ALL_LANES, 
 
 // Returns a value that is equal in all lanes, which the compiler cannot derive itself. It can then use a uniform
 // register for it and for values that depend on it.
-__device__ inline uint32_t uniform(uint32_t value) {
+__device__ inline uint32_t uniform_register(uint32_t value) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_or_sync(ALL_LANES, value);
 #else
@@ -413,7 +413,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
         next_flags = next_word < words && lane_id() < FLAGS / 32 ? in.flags[next_word] : 0;
         // The number of literals before each match.
         const uint32_t matches_through = warp_inclusive_sum(uint32_t(__popc(flags)));
-        const uint32_t matches = uniform(__shfl_sync(ALL_LANES, matches_through, WARP - 1));
+        const uint32_t matches = uniform_register(__shfl_sync(ALL_LANES, matches_through, WARP - 1));
         uint32_t slot = matches_through - __popc(flags);
         for (uint32_t bits = flags; bits != 0; ++slot) {
             const uint32_t rest = bits & bits - 1, place = __popc((bits ^ rest) - 1);
@@ -451,10 +451,10 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
             store_shared_16(notes + MATCHES_AT + 8 + 16 * lane_id(),
                             make_uint4(first_sum - lead << 16 | first_distance * WIDTH, first_end,
                                        second_sum - lead << 16 | second_distance * WIDTH, second_end));
-            skipped = uniform(__shfl_sync(ALL_LANES, second_sum, WARP - 1));
+            skipped = uniform_register(__shfl_sync(ALL_LANES, second_sum, WARP - 1));
             done += count;
             // The literals after the last match of the data block extend to its end.
-            const uint32_t last_end = uniform(__shfl_sync(ALL_LANES, second_end, WARP - 1));
+            const uint32_t last_end = uniform_register(__shfl_sync(ALL_LANES, second_end, WARP - 1));
             const uint32_t end = done == matches ? literals_end + skipped : last_end;
             // A distance of 0 becomes the largest number when 1 is subtracted.
             const bool is_wrong = (is_first && first_distance - 1 >= first_start / WIDTH) ||
@@ -484,23 +484,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     __shared__ alignas(ALIGNED) uint8_t rings[IN_SHARED ? WARPS * RING : 16];
     __shared__ alignas(ALIGNED) uint8_t literals[WARPS * LITERALS];
     __shared__ alignas(16) uint8_t notes[WARPS][NOTES];
-    const uint32_t block = blockIdx.x * WARPS + uniform(warp_id());
+    const uint32_t block = blockIdx.x * WARPS + uniform_register(warp_id());
     if (block >= blocks) {
         return;
     }
-    const uint32_t number = uniform(section_of(sections, section_count, block));
+    const uint32_t number = uniform_register(section_of(sections, section_count, block));
     // Other warps do not change this bit.
-    if (uniform(status[number] & STATUS_COUNTS)) {
+    if (uniform_register(status[number] & STATUS_COUNTS)) {
         return;
     }
     const DecodeSection section = sections[number];
     const uint32_t in_chunk = block - section.first_block;
     Input in = input_of(input, section, starts[block], in_chunk);
-    in.tokens = uniform(in.tokens);
-    in.matches = uniform(in.matches);
-    in.symbols = uniform(in.symbols);
+    in.tokens = uniform_register(in.tokens);
+    in.matches = uniform_register(in.matches);
+    in.symbols = uniform_register(in.symbols);
     const uint64_t offset = uint64_t(in_chunk) * BLOCK_BYTES;
-    const uint32_t bytes = uniform(uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
+    const uint32_t bytes = uniform_register(uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
     Window window = {kept(shared_address(rings) + warp_id() * RING), out + section.out + offset, bytes, 0};
     const uint32_t wrong = decode_block(in, window, kept(shared_address(literals) + warp_id() * LITERALS),
                                         kept(shared_address(notes[warp_id()])));
