@@ -300,7 +300,7 @@ mod tests {
             assert_eq!(Digits::of(advanced).advanced().unwrap(), advanced, "{text}");
         }
         assert_eq!(Digits::of("coder=huffman,level=3,symbol=4,tile=large,index=none".parse().unwrap()).0, 0x12432);
-        for unknown in [5, 10 << 4, 3 << 8, 3 << 12, 2 << 16, 1 << 20] {
+        for unknown in [5, 10 << 4, 3 << 8, 4 << 12, 2 << 16, 1 << 20] {
             assert!(Digits(unknown).advanced().is_err(), "{unknown:#x}");
         }
     }

@@ -50,10 +50,13 @@ fn field(element_type: ElementType, count: u64) -> Vec<u8> {
     }
 }
 
-/// Returns the stream and the decompressed elements of the CPU.
+/// Returns the stream and the decompressed elements of the CPU. Arrays in device memory have small tiles where a sample
+/// chooses.
 fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &CompressOptions) -> (Vec<u8>, Vec<u8>) {
     let array = ArrayView::from_bytes(bytes, element_type, shape).unwrap();
-    let stream = compress(&array, &options.clone().with_backend(Backend::Cpu)).unwrap();
+    let tiles = options.tile().unwrap_or(TileSize::Small);
+    let options = options.clone().with_advanced(options.advanced().with_tile(tiles));
+    let stream = compress(&array, &options.with_backend(Backend::Cpu)).unwrap();
     let back = decompress(&stream, &DecompressOptions::new().with_backend(Backend::Cpu)).unwrap();
     let elements = back.bytes().to_vec();
     (stream, elements)
