@@ -50,13 +50,18 @@ fn field(element_type: ElementType, count: u64) -> Vec<u8> {
     }
 }
 
-/// Returns the stream and the decompressed elements of the CPU. Arrays in device memory have small tiles where a sample
-/// chooses.
+/// Returns the stream and the decompressed elements of the CPU. For an array in device memory, a sample, which here is
+/// the array, chooses between small and large tiles alone.
 fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &CompressOptions) -> (Vec<u8>, Vec<u8>) {
     let array = ArrayView::from_bytes(bytes, element_type, shape).unwrap();
-    let tiles = options.tile().unwrap_or(TileSize::Small);
-    let options = options.clone().with_advanced(options.advanced().with_tile(tiles));
-    let stream = compress(&array, &options.with_backend(Backend::Cpu)).unwrap();
+    let with_tiles = |size| {
+        let options = options.clone().with_advanced(options.advanced().with_tile(size));
+        compress(&array, &options.with_backend(Backend::Cpu)).unwrap()
+    };
+    let stream = match options.tile() {
+        Some(size) => with_tiles(size),
+        None => TileSize::TILES.map(with_tiles).into_iter().min_by_key(Vec::len).unwrap(),
+    };
     let back = decompress(&stream, &DecompressOptions::new().with_backend(Backend::Cpu)).unwrap();
     let elements = back.bytes().to_vec();
     (stream, elements)
