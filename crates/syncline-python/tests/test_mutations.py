@@ -137,4 +137,5 @@ def test_in_zarr_stores(whole):
             made[...] if whole else made[3, 4:9]
         except (*EXPECTED, ValueError):
             raised += 1
-    assert raised > ROUNDS // 4
+    # Damage outside of what a part needs is not read.
+    assert raised > ROUNDS // (4 if whole else 8)

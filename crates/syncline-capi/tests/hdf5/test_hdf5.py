@@ -152,7 +152,7 @@ def test_other_types_fail_when_the_dataset_is_created(tmp_path, data):
         (*parameters(1, 1e-3), 3, 0, 0, 0, 0),
         (*parameters(1, 1e-3), 5, 0, 0, 0, 0, 1, 2, 3, 4, 5),
         *((*parameters(1, 1e-3), 0, 0, 0, effort) for effort in (4, 255, 1 << 9, 1 << 31)),
-        *((*parameters(1, 1e-3), 0, 0, 0, 0, advanced) for advanced in (5, 0xA0, 0x300, 0x3000, 0x20000, 1 << 20)),
+        *((*parameters(1, 1e-3), 0, 0, 0, 0, advanced) for advanced in (5, 0xA0, 0x300, 0x4000, 0x20000, 1 << 20)),
     ],
 )
 def test_wrong_parameters_fail_when_the_dataset_is_created(tmp_path, options):
