@@ -90,8 +90,8 @@ pub fn never_synchronizing_flat(count: usize) -> Vec<u8> {
 
 /// Returns a stream with several codeword lengths on which decoders never synchronize. The frequencies give symbols 0,
 /// 1, 2 codewords of 2 bits (00, 01, 10) and symbols 3, 4 codewords of 3 bits (110, 111). The start of the stream takes
-/// 27 bits, an odd number. Then 2, 1, 0 repeats endlessly as 100100…, with every codeword at an odd bit. A decoder that
-/// starts at an even bit reads valid codewords endlessly, all of them off by one bit.
+/// 27 bits, an odd number. Then 2, 1, 0 repeats endlessly as 100100..., with every codeword at an odd bit. A decoder
+/// that starts at an even bit reads valid codewords endlessly, all of them off by one bit.
 pub fn never_synchronizing_cycle(count: usize) -> Vec<u8> {
     const HEAD: [u8; 11] = [3, 3, 3, 4, 4, 1, 1, 0, 0, 0, 0];
     let cycle = (0..count).map(|i| 2 - (i % 3) as u8);

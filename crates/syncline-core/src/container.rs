@@ -21,6 +21,7 @@ pub use sections::{SECTIONS, SectionWriter, Sections};
 pub use sparse::{SparseList, write_sparse};
 pub use table::{ChunkTable, TRAILER_LEN, outline_of_end, read_outline, table_and_trailer};
 pub use tiles::{INTERPOLATED, MAX_CLASSES, TileMeta, TileSection};
+pub(crate) use tiles::{pack_aligned, unpack_aligned};
 
 use crate::error::{Error, Result};
 

@@ -58,13 +58,13 @@ const CLASSES: u8 = 2;
 const SIGNS: u8 = 4;
 
 /// Packs values of `BITS` bits, then align(4).
-fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) {
+pub(crate) fn pack_aligned<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) {
     pack_values::<BITS>(values, out);
     align(out, 4);
 }
 
-/// Reads the next `count` values of `BITS` bits.
-fn unpack<'a, const BITS: usize>(
+/// Reads the next `count` values of `BITS` bits, then align(4).
+pub(crate) fn unpack_aligned<'a, const BITS: usize>(
     fields: &mut Fields<'a>,
     count: usize,
 ) -> Result<impl Iterator<Item = u8> + use<'a, BITS>> {
@@ -97,16 +97,16 @@ impl TileSection {
         out.extend_from_slice(&[flags, self.plane_bytes]);
         out.extend_from_slice(&self.coded_planes.to_le_bytes());
         let live = || tiles.iter().filter(|t| !t.constant);
-        pack::<1>(out, tiles.iter().map(|t| u8::from(t.constant)));
-        pack::<2>(out, live().map(|t| t.predictor));
+        pack_aligned::<1>(out, tiles.iter().map(|t| u8::from(t.constant)));
+        pack_aligned::<2>(out, live().map(|t| t.predictor));
         if self.classes {
-            pack::<2>(out, live().map(|t| t.class));
+            pack_aligned::<2>(out, live().map(|t| t.class));
         }
         if masks {
-            pack::<4>(out, tiles.iter().map(|t| t.mask as u8 | t.pattern << 2));
+            pack_aligned::<4>(out, tiles.iter().map(|t| t.mask as u8 | t.pattern << 2));
         }
         if signs {
-            pack::<2>(out, tiles.iter().map(|t| t.sign as u8));
+            pack_aligned::<2>(out, tiles.iter().map(|t| t.sign as u8));
         }
     }
 
@@ -128,20 +128,20 @@ impl TileSection {
             return Err(bad("its tile section does not fit the shape"));
         }
         // Memory: `tiles` comes from the chunk geometry and the bitmap that follows has a bit for each.
-        let constant = unpack::<1>(&mut fields, tiles)?;
+        let constant = unpack_aligned::<1>(&mut fields, tiles)?;
         let mut metas: Vec<TileMeta> = constant.map(|c| TileMeta { constant: c == 1, ..TileMeta::default() }).collect();
         let live = metas.iter().filter(|t| !t.constant).count();
         let live_metas = metas.iter_mut().filter(|t| !t.constant);
-        let predictors_of_tiles = unpack::<2>(&mut fields, live)?;
+        let predictors_of_tiles = unpack_aligned::<2>(&mut fields, live)?;
         live_metas.zip(predictors_of_tiles).for_each(|(meta, predictor)| meta.predictor = predictor);
         if flags & CLASSES != 0 {
-            let classes = unpack::<2>(&mut fields, live)?;
+            let classes = unpack_aligned::<2>(&mut fields, live)?;
             for (meta, class) in metas.iter_mut().filter(|t| !t.constant).zip(classes) {
                 meta.class = class;
             }
         }
         if flags & MASKS != 0 {
-            let masks = unpack::<4>(&mut fields, tiles)?;
+            let masks = unpack_aligned::<4>(&mut fields, tiles)?;
             for (meta, mask) in metas.iter_mut().zip(masks) {
                 meta.mask = MaskKind::from_code(mask & 3).ok_or_else(|| bad("unknown mask kind"))?;
                 meta.pattern = mask >> 2;
@@ -151,7 +151,7 @@ impl TileSection {
             }
         }
         if flags & SIGNS != 0 {
-            let signs = unpack::<2>(&mut fields, tiles)?;
+            let signs = unpack_aligned::<2>(&mut fields, tiles)?;
             for (meta, sign) in metas.iter_mut().zip(signs) {
                 meta.sign = MaskKind::from_code(sign).ok_or_else(|| bad("unknown sign kind"))?;
             }

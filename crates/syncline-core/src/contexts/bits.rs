@@ -1,5 +1,7 @@
 //! Small integers as bits, from bit 0 of the first byte up: those that are written once for a chunk or a block.
 
+use crate::predict::word::Word;
+
 /// Appends integers of any width below 32 bits to bytes.
 #[derive(Clone, Debug, Default)]
 pub struct PackedWriter {
@@ -33,7 +35,7 @@ impl PackedWriter {
 
     /// Appends a number of any sign as the gamma code of its zigzag code.
     pub fn put_signed(&mut self, number: i32) {
-        self.put_gamma((number << 1 ^ number >> 31) as u32);
+        self.put_gamma((number as u32).zigzag());
     }
 
     /// Returns the number of bits so far.
@@ -92,8 +94,7 @@ impl<'a> PackedReader<'a> {
 
     /// Reads a number that [`PackedWriter::put_signed`] wrote. `None` if there is none.
     pub fn take_signed(&mut self) -> Option<i32> {
-        let coded = self.take_gamma()?;
-        Some((coded >> 1) as i32 ^ -((coded & 1) as i32))
+        Some(self.take_gamma()?.unzigzag() as i32)
     }
 
     /// Returns whether less than a byte is left, all of it zeros.

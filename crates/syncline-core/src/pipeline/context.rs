@@ -14,6 +14,11 @@ pub trait ElementSource: Sync {
     fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>>;
 }
 
+/// Returns the runs of consecutive tiles of one row of tiles, for each of which there is a window.
+pub(super) fn runs_of_rows(tiles: &[Tile]) -> impl Iterator<Item = &[Tile]> {
+    tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3])
+}
+
 /// The context of decoding a chunk.
 pub(super) struct Context<'a> {
     pub header: &'a Header,

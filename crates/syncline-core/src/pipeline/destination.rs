@@ -72,6 +72,12 @@ pub(super) trait Tiles {
     }
     /// Leaves the next tile out.
     fn skip(&mut self);
+    /// Leaves the tiles before this one out.
+    fn skip_to(&mut self, tile: &Tile) {
+        while self.peek().is_some_and(|(next, _)| next.number < tile.number) {
+            self.skip();
+        }
+    }
     /// Takes the elements of the next tile, in raster order of the tile; there may be more in `values`.
     fn put<T: Pod>(&mut self, values: &[T]) -> Result<()>;
 }

@@ -1,7 +1,7 @@
 //! Lossless chunks: integer prediction, then planes of the residuals' bytes or 16-bit words.
 
 use super::codes::{CodeBuffer, CodeReader};
-use super::context::{Context, ElementSource};
+use super::context::{Context, ElementSource, runs_of_rows};
 use super::destination::Tiles;
 use super::lzss;
 use super::options::{Coder, CoderOptions};
@@ -105,7 +105,7 @@ fn gather<'m, W: Word>(
     buffer: &'m mut Vec<u8>,
     memory: &'m mut Vec<u64>,
 ) -> Result<&'m [W]> {
-    let runs = || tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]);
+    let runs = || runs_of_rows(tiles);
     if runs().count() == 1 {
         let window = source.window(geometry, tiles, buffer)?;
         return Ok(match window.whole(tiles) {

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::context::{Context, ElementSource};
+use super::context::{Context, ElementSource, runs_of_rows};
 use super::destination::Tiles;
 use super::scratch::EncodeScratch;
 use crate::array::ElementType;
@@ -22,7 +22,7 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let record = RecordBuilder::begin(out, ChunkKind::Raw, chunk);
-    for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
+    for run in runs_of_rows(&scratch.tiles) {
         let window = source.window(geometry, run, &mut scratch.window)?;
         match header.element_type.size() {
             1 => append::<u8>(out, &window, run),

@@ -35,7 +35,15 @@ __device__ inline uint32_t meta_bitmaps(uint32_t meta) {
     return (meta_mask(meta) == 2 ? 1 : 0) + (meta_sign(meta) == 2 ? 1 : 0);
 }
 
-// Returns whether parsing found nothing wrong with a chunk. Called by a whole warp.
+// Returns whether parsing found nothing wrong with a chunk of the lane's own.
+__device__ inline bool own_chunk_is_valid(const Parsed &parsed, uint32_t chunk) {
+    uint32_t problem = 0;
+    for (uint32_t i = 0; i < DECODE_PROBLEM; ++i) {
+        problem |= parsed.problems[chunk * PROBLEM_WORDS + i];
+    }
+    return problem == 0;
+}
+// Returns whether parsing found nothing wrong with a chunk that all lanes have. Called by a whole warp.
 __device__ inline bool chunk_is_valid(const Parsed &parsed, uint32_t chunk) {
     const uint32_t *problems = parsed.problems + chunk * PROBLEM_WORDS;
     return __ballot_sync(ALL_LANES, lane_id() < DECODE_PROBLEM && problems[lane_id()] != 0) == 0;

@@ -290,12 +290,8 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
 // Returns whether a tile of the batch is to be decoded.
 __device__ inline bool is_wanted(const Work &work, uint32_t number) {
     const uint64_t tile = work.request.first_tile + number;
-    const uint32_t *problems = work.parsed.problems + number / work.parsed.tiles * PROBLEM_WORDS;
-    uint32_t problem = 0;
-    for (uint32_t i = 0; i < DECODE_PROBLEM; ++i) {
-        problem |= problems[i];
-    }
-    return tile >= work.request.tiles_start && tile < work.request.tiles_end && problem == 0;
+    return tile >= work.request.tiles_start && tile < work.request.tiles_end &&
+           own_chunk_is_valid(work.parsed, number / work.parsed.tiles);
 }
 
 // Decodes as many of the first `count` tiles of a warp, 1 to 32, as there are slots for. `tile(i)` is the number of a

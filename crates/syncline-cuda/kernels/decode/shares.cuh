@@ -44,11 +44,7 @@ struct ShareCosts {
 
     // Returns whether the tiles of a chunk have codes. Called by any lanes.
     __device__ inline bool has_codes(uint32_t chunk) const {
-        uint32_t problem = 0;
-        for (uint32_t i = 0; i < DECODE_PROBLEM; ++i) {
-            problem |= parsed.problems[chunk * PROBLEM_WORDS + i];
-        }
-        return problem == 0 && parsed.chunks[chunk].kind != KIND_RAW;
+        return own_chunk_is_valid(parsed, chunk) && parsed.chunks[chunk].kind != KIND_RAW;
     }
 
     __device__ inline uint32_t cost_of(uint32_t chunk) const {

@@ -146,6 +146,14 @@ impl<T: Real> Block<T> {
         }
     }
 
+    /// Takes the memory for the differences of a slice of `len` elements, which are 0 before the first slice.
+    fn take_before(&mut self, len: usize) -> Vec<T> {
+        let mut before = std::mem::take(&mut self.before);
+        before.clear();
+        before.resize(len, T::from_bits(0));
+        before
+    }
+
     /// Joins the classes of a level to the lattice of the next.
     fn join(&mut self, number: usize) {
         let mut next = std::mem::take(&mut self.arranged);

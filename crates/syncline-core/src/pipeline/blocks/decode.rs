@@ -11,7 +11,6 @@ use crate::contexts::PackedReader;
 use crate::contexts::rans::{Decoder, SlotTable};
 use crate::contexts::table::Tables;
 use crate::error::Result;
-use crate::geometry::Tile;
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
 use crate::pipeline::scratch::DecodeScratch;
@@ -62,7 +61,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             }
             masks.iter().zip(&patterns).for_each(|(mask, &pattern)| mask.restore(&mut x, pattern));
             chunk.verbatim.restore(&mut x, position);
-            skip_to(&tile, sink);
+            sink.skip_to(&tile);
             sink.put(&x)?;
         }
         position += tile.len() as u32;
@@ -74,13 +73,6 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     }
     scratch.block.keep(block);
     Ok(())
-}
-
-/// Leaves out the tiles of the sink before this one.
-fn skip_to<K: Tiles + ?Sized>(tile: &Tile, sink: &mut K) {
-    while sink.peek().is_some_and(|(next, _)| next.number < tile.number) {
-        sink.skip();
-    }
 }
 
 /// The sections of a chunk, read and checked.

@@ -13,7 +13,7 @@ use crate::contexts::{CONTEXTS, PackedWriter, SYMBOLS, Symbol};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::pipeline::CoderOptions;
-use crate::pipeline::context::ElementSource;
+use crate::pipeline::context::{ElementSource, runs_of_rows};
 use crate::pipeline::scratch::EncodeScratch;
 use crate::quantize::Real;
 use crate::quantize::mask::{MaskKind, TileMask};
@@ -57,7 +57,7 @@ pub(in super::super) fn encode<T: Real>(
     };
     let (mut summary, mut position, mut first_anchor) = (ErrorSummary::default(), 0, 0);
     let mut x = Vec::new();
-    for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
+    for run in runs_of_rows(&scratch.tiles) {
         let window = source.window(geometry, run, &mut scratch.window)?;
         for tile in run {
             x.resize(tile.len(), T::from_bits(0));

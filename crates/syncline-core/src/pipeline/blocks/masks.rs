@@ -1,6 +1,6 @@
 //! The masks of blocks: elements that hold a fill pattern, or 0.0, and have no codes.
 
-use crate::container::{Fields, align};
+use crate::container::{Fields, pack_aligned, unpack_aligned};
 use crate::contexts::bitmap;
 use crate::error::{Error, Result};
 use crate::quantize::Real;
@@ -37,12 +37,7 @@ impl MaskWriter {
         if self.kinds.iter().all(|&kind| kind == MaskKind::Nothing) {
             return;
         }
-        let start = out.len();
-        out.resize(start + self.kinds.len().div_ceil(4), 0);
-        for (number, &kind) in self.kinds.iter().enumerate() {
-            out[start + number / 4] |= (kind as u8) << (number % 4 * 2);
-        }
-        align(out, 4);
+        pack_aligned::<2>(out, self.kinds.iter().map(|&kind| kind as u8));
         out.extend_from_slice(&self.words);
     }
 }
@@ -118,11 +113,10 @@ impl<'a> MaskSection<'a> {
             return Ok(Self { masks: vec![(MaskKind::Nothing, section); count] });
         }
         let mut fields = Fields::new(section, place);
-        let kinds = fields.take(count.div_ceil(4))?;
-        fields.align(4)?;
+        let kinds = unpack_aligned::<2>(&mut fields, count)?;
         let mut masks = Vec::with_capacity(count);
-        for number in 0..count {
-            let kind = MaskKind::from_code(kinds[number / 4] >> (number % 4 * 2) & 3).ok_or_else(&corrupt)?;
+        for kind in kinds {
+            let kind = MaskKind::from_code(kind).ok_or_else(&corrupt)?;
             let words = match kind {
                 MaskKind::Bitmap => {
                     let count = fields.u32()? as usize;

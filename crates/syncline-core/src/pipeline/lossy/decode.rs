@@ -177,9 +177,7 @@ impl<'a, T: Real> Chunk<'a, T> {
                 restore_fill(x, &mask, self.context.header.patterns[usize::from(meta.pattern)]);
             }
             self.verbatim.restore(x, *position);
-            while sink.peek().is_some_and(|(next, _)| next.number < tile.number) {
-                sink.skip();
-            }
+            sink.skip_to(tile);
             sink.put(x)
         })
     }

@@ -6,6 +6,7 @@ use crate::container::Header;
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::mem::kept::Kept;
+use crate::pipeline::context::runs_of_rows;
 use crate::pipeline::{CoderOptions, ElementSource};
 use crate::predict::costs::{COST_GROUP, COST_LOG2, cost_factor, product_cost};
 use crate::predict::interpolate::{Encoded, Interpolation, Plan, Plans, Scheme, Source, deinterleave, interleave};
@@ -132,7 +133,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
     ) -> Result<()> {
         let most = if interpolated { LANES } else { 1 };
         let mut batch: Vec<Tile> = Vec::with_capacity(LANES);
-        for run in tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
+        for run in runs_of_rows(tiles) {
             if !run.iter().any(&wanted) {
                 continue;
             }

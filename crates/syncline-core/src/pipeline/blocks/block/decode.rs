@@ -20,14 +20,10 @@ impl<T: Real> Block<T> {
     /// Reads the codes of all levels but the finest, and of that as well if the block has one unit.
     ///
     /// A unit without words has codes of 0 only.
-    pub fn decode_coarse(&mut self, decoder: Option<Decoder>, tables: &ContextTables) -> bool {
-        let last = match self.plan.division {
-            Division::One => 0,
-            _ => 1,
-        };
+    pub fn decode_coarse(&mut self, mut decoder: Option<Decoder>, tables: &ContextTables) -> bool {
+        let last = usize::from(self.plan.division != Division::One);
         self.code_lattice.clear();
         self.code_lattice.resize(self.anchor_count(), 0);
-        let mut decoder = decoder;
         for number in (last..self.levels.len()).rev() {
             for class in PASSES {
                 self.clear_codes(number, class);
@@ -252,9 +248,7 @@ impl<T: Real> Kernel for ReconstructRows<'_, T> {
         }
         let level = block.levels[number];
         let [_, ny, nx] = level.class(class);
-        let mut before = std::mem::take(&mut block.before);
-        before.clear();
-        before.resize(ny * nx, T::from_bits(0));
+        let mut before = block.take_before(ny * nx);
         let rho = T::nearest(block.plan.rho());
         let follows = block.plan.share > 0;
         let on_grid = block.plan.on_grid;

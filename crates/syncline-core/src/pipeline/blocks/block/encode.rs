@@ -125,9 +125,7 @@ impl<T: Real> Kernel for EncodeRows<'_, T> {
         let Self { block, number, class, quantizer, values, codes } = self;
         let level = block.levels[number];
         let [_, ny, nx] = level.class(class);
-        let mut before = std::mem::take(&mut block.before);
-        before.clear();
-        before.resize(ny * nx, T::from_bits(0));
+        let mut before = block.take_before(ny * nx);
         let rho = T::nearest(block.plan.rho());
         let follows = block.plan.share > 0;
         let mut predicted = vec![T::from_bits(0); nx];
