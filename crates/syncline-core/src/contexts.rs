@@ -13,4 +13,4 @@ pub mod table;
 
 pub use activity::{BINS, CLASSES, CONTEXTS, Unit, context_row};
 pub use bits::{PackedReader, PackedWriter};
-pub use symbol::{CODE_LIMIT, SYMBOLS, Symbol};
+pub use symbol::{CODE_LIMIT, OWN_SYMBOLS, SYMBOLS, Symbol};

@@ -3,7 +3,7 @@
 /// Codes have smaller magnitudes.
 pub const CODE_LIMIT: u32 = 1 << 18;
 /// Magnitudes below this are symbols of their own.
-const OWN: u32 = 8;
+pub const OWN_SYMBOLS: u32 = 8;
 /// Number of symbols.
 pub const SYMBOLS: usize = 68;
 
@@ -24,11 +24,11 @@ impl Symbol {
     pub fn of(code: i32) -> Self {
         let magnitude = code.unsigned_abs();
         let sign = u32::from(code < 0);
-        if magnitude < OWN {
+        if magnitude < OWN_SYMBOLS {
             return Self { symbol: magnitude as u8, bits: sign, count: u32::from(magnitude > 0) };
         }
         let rest = magnitude.ilog2() - 2;
-        let symbol = OWN + 4 * (rest - 1) + (magnitude >> rest & 3);
+        let symbol = OWN_SYMBOLS + 4 * (rest - 1) + (magnitude >> rest & 3);
         Self { symbol: symbol as u8, bits: (magnitude & ((1 << rest) - 1)) << 1 | sign, count: rest + 1 }
     }
 
@@ -38,7 +38,7 @@ impl Symbol {
         match symbol {
             0 => 0,
             1..=7 => 1,
-            _ => (symbol as u32 - OWN) / 4 + 2,
+            _ => (symbol as u32 - OWN_SYMBOLS) / 4 + 2,
         }
     }
 
@@ -47,7 +47,7 @@ impl Symbol {
     pub const fn code(symbol: u8, bits: u32) -> i32 {
         let base = match symbol {
             0..=7 => symbol as u32,
-            _ => (4 | (symbol as u32 & 3)) << ((symbol as u32 - OWN) / 4 + 1),
+            _ => (4 | (symbol as u32 & 3)) << ((symbol as u32 - OWN_SYMBOLS) / 4 + 1),
         };
         let magnitude = (base + (bits >> 1)) as i32;
         if bits & 1 != 0 { -magnitude } else { magnitude }

@@ -7,7 +7,7 @@ use crate::quantize::Real;
 use crate::quantize::mask::MaskKind;
 
 /// Returns the patterns that masks of blocks may have: those of the header, then 0.0, which is kept exactly.
-pub(super) fn patterns_of(of_header: &[u64]) -> Vec<u64> {
+pub fn patterns_of(of_header: &[u64]) -> Vec<u64> {
     let mut patterns = of_header.to_vec();
     if !patterns.contains(&0) {
         patterns.push(0);

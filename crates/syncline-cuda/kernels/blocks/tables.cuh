@@ -1,0 +1,124 @@
+// Tables of symbols: how a chunk has them, and how blocks are decoded with them.
+//
+// THREADS  threads of a block that reads tables
+#pragma once
+#include "blocks/constants.cuh"
+#include "blocks/packed.cuh"
+#include "blocks/structs.cuh"
+#include "device/warp.cuh"
+
+constexpr uint32_t TOTAL = 1u << blocks::TABLE_LOG2;
+// Parts of the slots of a table, each of which has the symbol of its first slot.
+constexpr uint32_t PARTS = 256, PART_SLOTS = TOTAL / PARTS;
+
+// A table for decoding. It is small, because a block has all of those of its chunk in shared memory.
+struct SlotTable {
+    uint8_t first[PARTS];
+    uint16_t starts[blocks::STARTS]; // of symbols, and TOTAL behind the last
+
+    // Returns the symbol of a slot.
+    __device__ inline uint32_t find(uint32_t slot) const {
+        uint32_t symbol = first[slot / PART_SLOTS];
+        // TOTAL is above every slot.
+        while (starts[symbol + 1] <= slot) {
+            ++symbol;
+        }
+        return symbol;
+    }
+};
+static_assert(sizeof(SlotTable) == blocks::SLOT_TABLE_BYTES && blocks::STARTS > blocks::SYMBOLS,
+              "the launcher knows the size");
+
+// Shared memory for reading tables.
+struct TableScratch {
+    uint16_t weights[blocks::CONTEXTS][blocks::SYMBOLS];
+    uint8_t of_context[blocks::CONTEXTS];
+    uint32_t tables;
+    bool is_good;
+};
+
+// Reads the weights of a table. Returns whether they are valid.
+__device__ inline bool read_weights(PackedReader &reader, uint32_t precision, uint16_t *weights) {
+    constexpr uint32_t LENGTH_BITS = 7;
+    constexpr int32_t FIRST_EXPONENT = 10;
+    const uint32_t count = reader.take(LENGTH_BITS);
+    if (count > blocks::SYMBOLS) {
+        return false;
+    }
+    int32_t before = FIRST_EXPONENT;
+    uint32_t any = 0;
+    for (uint32_t symbol = 0; symbol < count; ++symbol) {
+        const int32_t change = reader.take_signed();
+        // Small enough not to overflow; the largest valid exponent is that of the total and one more.
+        if (change < -32 || change > 32 || !reader.is_good) {
+            return false;
+        }
+        const int32_t exponent = before + change;
+        if (exponent < 0 || exponent > int32_t(blocks::TABLE_LOG2) + 1) {
+            return false;
+        }
+        if (exponent > 0) {
+            const uint32_t bits = uint32_t(exponent) - 1, kept = min_of(precision, bits);
+            weights[symbol] = uint16_t((1u << kept | reader.take(kept)) << (bits - kept));
+            any |= weights[symbol];
+            before = exponent;
+        }
+    }
+    if (any == 0) {
+        weights[0] = 1;
+    }
+    return reader.is_good;
+}
+
+// Reads the weights of all tables, which are 0 before. Called by one thread.
+__device__ inline void read_all_weights(PackedReader &reader, TableScratch &scratch) {
+    constexpr uint32_t PRECISION_BITS = 3;
+    const uint32_t precision = reader.take(PRECISION_BITS);
+    uint32_t tables = 0;
+    bool is_good = true;
+    for (uint32_t context = 0; context < blocks::CONTEXTS && is_good; ++context) {
+        if (reader.take(1) != 0) {
+            is_good = read_weights(reader, precision, scratch.weights[tables]);
+            ++tables;
+        }
+        is_good &= tables > 0 && reader.is_good;
+        scratch.of_context[context] = uint8_t(tables - 1);
+    }
+    scratch.tables = tables;
+    scratch.is_good = is_good && reader.is_finished();
+}
+
+// Makes a table from weights, of which one is not 0. Called by a whole warp.
+__device__ inline void make_table(const uint16_t *weights, SlotTable &table) {
+    constexpr uint32_t ROUNDS = (blocks::SYMBOLS + WARP) / WARP; // one more than symbols, at least
+    uint32_t sum = 0;
+    for (uint32_t i = lane_id(); i < blocks::SYMBOLS; i += WARP) {
+        sum += weights[i];
+    }
+    sum = warp_reduce_sum(sum);
+    uint32_t frequencies[ROUNDS], given = 0, most = 0;
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t symbol = round * WARP + lane_id();
+        const uint32_t weight = symbol < blocks::SYMBOLS ? weights[symbol] : 0;
+        frequencies[round] = weight == 0 ? 0 : max_of(weight * TOTAL / sum, 1u);
+        given += frequencies[round];
+        // The most frequent symbol, the first of several.
+        most = max_of(most, frequencies[round] << 8 | (255 - symbol));
+    }
+    given = warp_reduce_sum(given);
+    most = 255 - (warp_reduce_max(most) & 255);
+    uint32_t carry = 0;
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t symbol = round * WARP + lane_id();
+        const uint32_t own = frequencies[round] + (symbol == most ? TOTAL - given : 0);
+        const uint32_t through = warp_inclusive_sum(own), start = carry + through - own;
+        if (symbol < blocks::STARTS) {
+            table.starts[symbol] = uint16_t(start);
+        }
+        // A part begins in the symbol whose slots contain its first one.
+        for (uint32_t part = ceil_div(start, PART_SLOTS); own > 0 && part * PART_SLOTS < start + own; ++part) {
+            table.first[part] = uint8_t(symbol);
+        }
+        carry += warp_broadcast(through, WARP - 1);
+    }
+}
