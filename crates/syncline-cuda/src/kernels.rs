@@ -32,12 +32,17 @@ macro_rules! headers {
 
 /// The headers in the folder of kernels.
 const FILES: &[Source] = headers![
+    "blocks/bitmap.cuh",
     "blocks/blocks.cuh",
     "blocks/contexts.cuh",
+    "blocks/count.cuh",
+    "blocks/logarithm.cuh",
     "blocks/masks.cuh",
     "blocks/packed.cuh",
     "blocks/predict.cuh",
+    "blocks/quantize.cuh",
     "blocks/rans.cuh",
+    "blocks/record.cuh",
     "blocks/symbol.cuh",
     "blocks/tables.cuh",
     "common.cuh",
@@ -47,6 +52,7 @@ const FILES: &[Source] = headers![
     "container/parse_codes.cuh",
     "container/parse_lists.cuh",
     "container/parsed.cuh",
+    "container/place.cuh",
     "container/record.cuh",
     "container/records.cuh",
     "container/xxh3.cuh",
@@ -123,7 +129,7 @@ const FILES: &[Source] = headers![
 
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
-    StructHeader { name: "blocks/structs.cuh", includes: &[], structs: blocks::STRUCTS },
+    StructHeader { name: "blocks/structs.cuh", includes: &["container/structs.cuh"], structs: blocks::STRUCTS },
     StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
     StructHeader { name: "decode/structs.cuh", includes: &[], structs: decode_tiles::STRUCTS },
     StructHeader { name: "device/structs.cuh", includes: &[], structs: device::STRUCTS },

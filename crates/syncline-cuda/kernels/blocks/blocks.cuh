@@ -171,6 +171,19 @@ struct BlockUnits {
         }
         return range;
     }
+    // Returns the range of the unit of an element of a level, given by its coordinates in its class.
+    __device__ inline UnitRange range_of(uint32_t level, const uint32_t (&at)[3]) const {
+        if (level > 0 || division == DIVISION_ONE) {
+            return everything();
+        }
+        return range((at[0] / side[0] * grid[1] + at[1] / side[1]) * grid[2] + at[2] / side[2]);
+    }
     // Returns the range of the unit of everything.
     __device__ inline static UnitRange everything() { return {{0, 0, 0}, {ALL_LANES, ALL_LANES, ALL_LANES}}; }
 };
+
+// Returns where the words of a block are written while they are coded, in words. `position` elements of the batch are
+// before it, and `number` blocks. Codes take two words at most, and the state of a lane, too.
+__device__ inline uint64_t block_words_at(uint64_t position, uint32_t number, uint32_t units_of_block) {
+    return 2 * (position + uint64_t(number) * units_of_block * WARP);
+}

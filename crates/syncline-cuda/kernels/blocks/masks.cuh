@@ -5,6 +5,8 @@
 
 // Kinds of masks.
 constexpr uint32_t MASK_NOTHING = 0, MASK_ALL = 1, MASK_BITMAP = 2;
+// A bitmap that an encoder has no room for.
+constexpr uint32_t MASK_TOO_LONG = 3;
 
 struct BlockMasks {
     const BlockMask *masks;

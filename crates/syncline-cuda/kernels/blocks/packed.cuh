@@ -1,4 +1,4 @@
-// Numbers as bits from bit 0 of the first byte up, which one thread reads (docs/FORMAT.md, "Blocks").
+// Numbers as bits from bit 0 of the first byte up, which one thread reads or writes (docs/FORMAT.md, "Blocks").
 #pragma once
 #include "common.cuh"
 
@@ -48,5 +48,42 @@ struct PackedReader {
     __device__ inline bool is_finished() {
         const uint64_t left = end - at;
         return is_good && at <= end && left < 8 && take(uint32_t(left)) == 0;
+    }
+};
+
+// Returns the zigzag code of a number, and the bits of a gamma code.
+__device__ inline uint32_t zigzag(int32_t number) { return uint32_t(number) << 1 ^ uint32_t(number >> 31); }
+__device__ inline uint32_t gamma_bits(uint32_t number) { return 2 * (31 - __clz(number + 1)) + 1; }
+
+// Writes numbers as bits from bit 0 of the first byte up. Threads that write to the same
+// place write the same.
+struct PackedWriter {
+    uint32_t *words;
+    uint64_t pending;
+    uint32_t filled, bits;
+
+    __device__ inline explicit PackedWriter(uint32_t *to) : words(to), pending(0), filled(0), bits(0) {}
+    __device__ inline void put(uint32_t value, uint32_t count) {
+        pending |= uint64_t(value) << filled;
+        filled += count;
+        bits += count;
+        if (filled >= 32) {
+            *words++ = uint32_t(pending);
+            pending >>= 32;
+            filled -= 32;
+        }
+    }
+    __device__ inline void put_signed(int32_t number) {
+        const uint32_t above = zigzag(number) + 1, rest = 31 - __clz(above);
+        put(0, rest);
+        put(1, 1);
+        put(above & ((1u << rest) - 1), rest);
+    }
+    // Returns the number of bytes.
+    __device__ inline uint32_t finish() {
+        if (filled > 0) {
+            *words = uint32_t(pending);
+        }
+        return ceil_div(bits, 8);
     }
 };

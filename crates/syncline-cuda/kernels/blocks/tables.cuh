@@ -88,37 +88,65 @@ __device__ inline void read_all_weights(PackedReader &reader, TableScratch &scra
     scratch.is_good = is_good && reader.is_finished();
 }
 
-// Makes a table from weights, of which one is not 0. Called by a whole warp.
-__device__ inline void make_table(const uint16_t *weights, SlotTable &table) {
-    constexpr uint32_t ROUNDS = (blocks::SYMBOLS + WARP) / WARP; // one more than symbols, at least
+// Rounds in which a warp has all symbols, a lane each, and one more.
+constexpr uint32_t SYMBOL_ROUNDS = (blocks::SYMBOLS + WARP) / WARP;
+
+// A number for each symbol, a lane each.
+struct OfSymbols {
+    uint32_t of[SYMBOL_ROUNDS];
+
+    __device__ inline static uint32_t symbol(uint32_t round) { return round * WARP + lane_id(); }
+};
+
+// Returns the frequencies of weights, of which one is not 0. Called by a whole warp.
+__device__ inline OfSymbols frequencies_of(const OfSymbols &weights) {
     uint32_t sum = 0;
-    for (uint32_t i = lane_id(); i < blocks::SYMBOLS; i += WARP) {
-        sum += weights[i];
+    for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
+        sum += weights.of[round];
     }
     sum = warp_reduce_sum(sum);
-    uint32_t frequencies[ROUNDS], given = 0, most = 0;
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
-        const uint32_t symbol = round * WARP + lane_id();
-        const uint32_t weight = symbol < blocks::SYMBOLS ? weights[symbol] : 0;
-        frequencies[round] = weight == 0 ? 0 : max_of(weight * TOTAL / sum, 1u);
-        given += frequencies[round];
+    OfSymbols frequencies;
+    uint32_t given = 0, most = 0;
+    for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
+        const uint32_t weight = weights.of[round];
+        frequencies.of[round] = weight == 0 ? 0 : max_of(weight * TOTAL / sum, 1u);
+        given += frequencies.of[round];
         // The most frequent symbol, the first of several.
-        most = max_of(most, frequencies[round] << 8 | (255 - symbol));
+        most = max_of(most, frequencies.of[round] << 8 | (255 - OfSymbols::symbol(round)));
     }
     given = warp_reduce_sum(given);
     most = 255 - (warp_reduce_max(most) & 255);
+    for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
+        frequencies.of[round] += OfSymbols::symbol(round) == most ? TOTAL - given : 0;
+    }
+    return frequencies;
+}
+
+// Calls `visit(symbol, start, frequency)` for every symbol, and for some behind the last one, whose start is TOTAL and
+// which have no frequency. Called by a whole warp.
+template <typename Visit> __device__ inline void for_each_start(const OfSymbols &frequencies, Visit visit) {
     uint32_t carry = 0;
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
-        const uint32_t symbol = round * WARP + lane_id();
-        const uint32_t own = frequencies[round] + (symbol == most ? TOTAL - given : 0);
-        const uint32_t through = warp_inclusive_sum(own), start = carry + through - own;
+    for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
+        const uint32_t own = frequencies.of[round], through = warp_inclusive_sum(own);
+        visit(OfSymbols::symbol(round), carry + through - own, own);
+        carry += warp_broadcast(through, WARP - 1);
+    }
+}
+
+// Makes a table for decoding from weights, of which one is not 0. Called by a whole warp.
+__device__ inline void make_table(const uint16_t *weights, SlotTable &table) {
+    OfSymbols own;
+    for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
+        const uint32_t symbol = OfSymbols::symbol(round);
+        own.of[round] = symbol < blocks::SYMBOLS ? weights[symbol] : 0;
+    }
+    for_each_start(frequencies_of(own), [&](uint32_t symbol, uint32_t start, uint32_t frequency) {
         if (symbol < blocks::STARTS) {
             table.starts[symbol] = uint16_t(start);
         }
         // A part begins in the symbol whose slots contain its first one.
-        for (uint32_t part = ceil_div(start, PART_SLOTS); own > 0 && part * PART_SLOTS < start + own; ++part) {
+        for (uint32_t part = ceil_div(start, PART_SLOTS); part * PART_SLOTS < start + frequency; ++part) {
             table.first[part] = uint8_t(symbol);
         }
-        carry += warp_broadcast(through, WARP - 1);
-    }
+    });
 }

@@ -6,6 +6,7 @@
 // MAX_STRIPS  most strips of a chunk
 #include "device/sync.cuh"
 #include "device/block.cuh"
+#include "container/place.cuh"
 #include "container/record.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -385,37 +386,6 @@ __device__ inline void add_errors(Shared &shared, const ChunkBatch &batch, const
     }
 }
 
-// Places the records of a batch one after another. Called by the last block, when all plans are there.
-__device__ inline void place_records(Shared &shared, uint32_t chunks, RecordPlan *plans, const RecordPlaces &places) {
-    uint64_t running = places.is_first ? places.start : places.state[0], total;
-    bool any_beyond = false;
-    for (uint32_t begin = 0; begin < chunks; begin += THREADS) {
-        const uint32_t chunk = begin + threadIdx.x;
-        const uint32_t bytes = chunk < chunks ? __ldcg(&plans[chunk].bytes) : 0;
-        const uint64_t place = running + block_exclusive_sum<THREADS, uint64_t>(bytes, shared.warp_sums, total);
-        running += total;
-        if (chunk >= chunks) {
-            continue;
-        }
-        plans[chunk].place = place;
-        places.starts[chunk] = place;
-        places.lengths[chunk] = bytes;
-        if (place > places.room || bytes > places.room - place) {
-            plans[chunk].kind = KIND_NO_ROOM;
-            any_beyond = true;
-        }
-    }
-    any_beyond = __syncthreads_or(any_beyond);
-    if (threadIdx.x == 0) {
-        places.state[0] = running;
-        places.state[1] = (places.is_first ? 0 : places.state[1]) | (any_beyond ? STATUS_NO_ROOM : 0);
-        if (places.is_first) {
-            *places.checksummed_records = 0;
-        }
-        *places.done = 0;
-    }
-}
-
 // One block for each chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_layout(Geometry geometry, ChunkBatch batch, EncodedTiles encoded, RecordHeads heads, RecordPlan *plans,
@@ -435,6 +405,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (shared.is_last) {
-        place_records(shared, batch.chunks, plans, places);
+        place_records<THREADS>(batch.chunks, plans, places, shared.warp_sums);
     }
 }

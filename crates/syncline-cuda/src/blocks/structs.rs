@@ -3,13 +3,23 @@
 use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::MAX_PATTERNS;
 use syncline_core::contexts::table::TABLE_LOG2;
-use syncline_core::contexts::{BINS, CONTEXTS, OWN_SYMBOLS, SYMBOLS};
+use syncline_core::contexts::{BINS, CODE_LIMIT, CONTEXTS, OWN_SYMBOLS, SYMBOLS};
 use syncline_core::pipeline::blocks::{BOX_LOG2, LANE_ELEMENTS, MAX_LANES_LOG2};
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `blocks/structs.cuh`.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[BlockPlan::C, BlockTables::C, BlockMask::C, ParsedBlocks::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[
+    BlockPlan::C,
+    BlockTables::C,
+    EncodeTables::C,
+    BlockMask::C,
+    BlockUnit::C,
+    BlockPlace::C,
+    BlockRecord::C,
+    ParsedBlocks::C,
+    EncodedBlocks::C,
+];
 
 /// Entries of the starts of the symbols of a table: one more than there are symbols, and what fills up words.
 const STARTS: usize = 72;
@@ -17,6 +27,9 @@ const STARTS: usize = 72;
 pub(super) const SLOT_TABLE_BYTES: usize = 256 + 2 * STARTS;
 /// Masks that a block can have: one for each fill pattern, and one for 0.0.
 pub(super) const MAX_MASKS: usize = MAX_PATTERNS + 1;
+
+/// Most bytes of the tables of a chunk: each symbol takes fewer than 16 bits, and each context a few more.
+pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
 
 /// Constants that kernels use as `blocks::NAME`, from `blocks/constants.cuh`.
 pub(crate) const CONSTANTS: &[(&str, u64)] = &[
@@ -30,6 +43,8 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("MAX_LANES_LOG2", MAX_LANES_LOG2 as u64),
     ("LANE_ELEMENTS", LANE_ELEMENTS as u64),
     ("BOX_LOG2", BOX_LOG2 as u64),
+    ("CODE_LIMIT", CODE_LIMIT as u64),
+    ("TABLE_ROOM", TABLE_ROOM as u64),
 ];
 
 device_struct! {
@@ -101,5 +116,102 @@ device_struct! {
         pub(super) anchors_stride: u32,
         pub(super) masks_of_block: u32,
         pub(super) bitmap_words: u32,
+    }
+}
+
+device_struct! {
+    /// The tables of a chunk for encoding.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct EncodeTables {
+        /// The starts of the symbols of each table.
+        pub(super) starts: [[u16; STARTS]; CONTEXTS],
+        /// The number of the table of each context.
+        pub(super) of_context: [u8; CONTEXTS.next_multiple_of(4)],
+        /// Number of tables, and bytes that they take in the record.
+        pub(super) tables: u32,
+        pub(super) bytes: u32,
+    }
+}
+
+device_struct! {
+    /// A unit that is coded.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct BlockUnit {
+        /// Its first word in the room of its block, and how many there are.
+        pub(super) place: u32,
+        pub(super) count: u32,
+    }
+}
+
+device_struct! {
+    /// Where the parts of a block are in the record of its chunk.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct BlockPlace {
+        /// Words and verbatim values of the blocks before.
+        pub(super) words: u32,
+        pub(super) verbatim: u32,
+        /// Units of the blocks before, and of this one.
+        pub(super) first_unit: u32,
+        pub(super) units: u32,
+    }
+}
+
+device_struct! {
+    /// The size of the record of a chunk of blocks, and where it goes.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct BlockRecord {
+        /// Offset in the output in bytes.
+        pub(super) place: u64,
+        pub(super) bytes: u32,
+        pub(super) kind: u32,
+        pub(super) lengths: [u32; 6],
+    }
+}
+
+device_struct! {
+    /// The blocks of a batch while they are encoded.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct EncodedBlocks {
+        /// One for each chunk.
+        pub(super) plans: CUdeviceptr as "BlockPlan *",
+        /// Reconstructed values, and codes, of all elements, block by block. After coding the units, their memory is
+        /// that of the masks.
+        pub(super) values: CUdeviceptr as "void *",
+        pub(super) codes: CUdeviceptr as "int32_t *",
+        /// `bitmap_words` for each block: a bit for each element that must be verbatim, and memory for masks.
+        pub(super) missed: CUdeviceptr as "uint32_t *",
+        pub(super) mixed: CUdeviceptr as "uint32_t *",
+        /// `masks_of_block` for each block: what they are, their bits in `bitmap_words`, and where they are in their
+        /// section in bytes. The offset of a coded bitmap is that of its words among the codes of its block.
+        pub(super) masks: CUdeviceptr as "BlockMask *",
+        pub(super) bitmaps: CUdeviceptr as "uint32_t *",
+        pub(super) mask_starts: CUdeviceptr as "uint32_t *",
+        /// The integers of anchors, `anchors_stride` for each block.
+        pub(super) anchors: CUdeviceptr as "int32_t *",
+        /// Symbols of each context of each chunk.
+        pub(super) counts: CUdeviceptr as "uint32_t *",
+        /// Verbatim values of each block.
+        pub(super) verbatim: CUdeviceptr as "uint32_t *",
+        /// Of each chunk; null unless errors are measured.
+        pub(super) errors: CUdeviceptr as "ErrorSums *",
+        /// The tables of each chunk, as they are written in `TABLE_ROOM` bytes, and for encoding.
+        pub(super) table_words: CUdeviceptr as "uint32_t *",
+        pub(super) encode_tables: CUdeviceptr as "EncodeTables *",
+        /// `units_of_block` for each block, and the words of its units, for which `block_words_at` says where they are.
+        pub(super) units: CUdeviceptr as "BlockUnit *",
+        pub(super) words: CUdeviceptr as "uint16_t *",
+        pub(super) words_taken: CUdeviceptr as "uint32_t *",
+        /// One for each block.
+        pub(super) places: CUdeviceptr as "BlockPlace *",
+        /// The small sections of each chunk in `head_words` words: where each of them is in these.
+        pub(super) heads: CUdeviceptr as "uint32_t *",
+        pub(super) head_words: u32,
+        pub(super) anchors_at: u32,
+        pub(super) kinds_at: u32,
+        pub(super) sizes_at: u32,
+        pub(super) anchors_stride: u32,
+        pub(super) masks_of_block: u32,
+        pub(super) bitmap_words: u32,
+        pub(super) units_of_block: u32,
     }
 }

@@ -118,7 +118,7 @@ device_struct! {
 device_struct! {
     /// Destination of the records, and the state of the stream.
     #[derive(Clone, Copy)]
-    pub(super) struct RecordPlaces {
+    pub(crate) struct RecordPlaces {
         /// Size of the output in bytes.
         pub(super) room: u64,
         /// Start of the stream's first record in bytes.

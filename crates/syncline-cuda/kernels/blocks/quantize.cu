@@ -1,0 +1,133 @@
+// Quantizes the blocks of a batch: a block of threads each. Finds masks, predicts and quantizes level by level, counts
+// symbols by context.
+//
+// ELEMENT_BYTES  4: f32, 8: f64
+// THREADS        threads of a block
+// MEASURED       1: sums up squared errors
+#define LOGARITHM 0
+#include "blocks/count.cuh"
+#include "blocks/quantize.cuh"
+#include "device/block.cuh"
+#include "device/sync.cuh"
+
+// So many zeros of a block may be verbatim before all of them are masked.
+constexpr uint32_t FEW_ZEROS = 8;
+
+// Finds the elements with a pattern: writes the bits and the kind of the mask. Called by the whole block.
+__device__ inline void find_mask(const BoxPlaces &places, const BlockShape &shape, const Element *elements,
+                                 uint64_t plane_stride, uint64_t row_stride, uint32_t count, Bits pattern,
+                                 BlockMask &mask, uint32_t *bitmap) {
+    uint32_t found = 0;
+    for (uint32_t window = 0; window < count; window += THREADS) {
+        const uint32_t i = window + threadIdx.x;
+        bool has = false;
+        if (i < count) {
+            uint32_t at[3];
+            places.coordinates(i, at);
+            has = bits_of(elements[at[0] * plane_stride + at[1] * row_stride + at[2]]) == pattern;
+        }
+        const uint32_t word = __ballot_sync(ALL_LANES, has);
+        if (lane_id() == 0 && i < count) {
+            bitmap[i / 32] = word;
+        }
+        found += __syncthreads_count(has);
+    }
+    if (threadIdx.x == 0) {
+        mask.kind = found == 0 ? MASK_NOTHING : found == count ? MASK_ALL : MASK_BITMAP;
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    blocks_quantize(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
+                    const Element *slab, uint64_t first_element, const Step *quantizer,
+                    const __grid_constant__ EncodedBlocks to) {
+    __shared__ SymbolCounts counts;
+    __shared__ uint64_t warp_sums[THREADS / WARP];
+    grid_dependency_wait();
+    launch_dependents();
+    const uint32_t number = blockIdx.x, chunk = number / batch.chunk_tiles;
+    const Step &step = *quantizer;
+    const Tile tile = geometry.tile(batch.first_tile + number);
+    const uint32_t elements = tile.elements();
+    const BlockPlan plan = to.plans[chunk];
+    const BlockShape shape(tile, geometry, plan.slices);
+    const uint64_t position = tile.elements_before - geometry.elements_before(batch.first_tile);
+    const Element *first = slab + (tile.first_element - first_element);
+    const CodedBlock block{shape,
+                           plan,
+                           step,
+                           first,
+                           static_cast<Element *>(to.values) + position,
+                           to.codes + position,
+                           to.missed + uint64_t(number) * to.bitmap_words};
+    BlockMask *own_masks = to.masks + uint64_t(number) * to.masks_of_block;
+    uint32_t *bitmaps = to.bitmaps + uint64_t(number) * to.masks_of_block * to.bitmap_words;
+    const BoxPlaces places(tile.ny, tile.nx);
+    for (uint32_t mask = 0; mask < to.masks_of_block; ++mask) {
+        if (mask < step.pattern_count) {
+            find_mask(places, shape, first, geometry.strides[1], geometry.strides[2], elements,
+                      Bits(step.patterns[mask]), own_masks[mask], bitmaps + mask * to.bitmap_words);
+        } else if (threadIdx.x == 0) {
+            own_masks[mask].kind = MASK_NOTHING;
+        }
+    }
+    for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
+        (&counts.of[0][0])[i] = 0;
+    }
+    __syncthreads();
+    int32_t *anchors = to.anchors + uint64_t(number) * to.anchors_stride;
+    quantize_block(block, BlockMasks(own_masks, bitmaps, to.masks_of_block, to.bitmap_words), elements, anchors);
+    // Counts the verbatim elements, and the zeros among them.
+    const auto count_missed = [&](bool of_zeros) {
+        uint32_t own = 0, all;
+        for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
+            if ((block.missed[i / 32] >> i % 32 & 1) != 0) {
+                uint32_t at[3];
+                places.coordinates(i, at);
+                const Element x = first[at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2]];
+                own += !of_zeros || bits_of(x) == 0;
+            }
+        }
+        block_exclusive_sum<THREADS>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
+        return all;
+    };
+    if (to.masks_of_block > step.pattern_count && count_missed(true) > FEW_ZEROS) {
+        const uint32_t mask = step.pattern_count;
+        find_mask(places, shape, first, geometry.strides[1], geometry.strides[2], elements, Bits(0), own_masks[mask],
+                  bitmaps + mask * to.bitmap_words);
+        quantize_block(block, BlockMasks(own_masks, bitmaps, to.masks_of_block, to.bitmap_words), elements, anchors);
+    }
+    const uint32_t verbatim = count_missed(false);
+    if (threadIdx.x == 0) {
+        to.verbatim[number] = verbatim;
+    }
+    const BlockMasks masks(own_masks, bitmaps, to.masks_of_block, to.bitmap_words);
+    count_symbols(block, shape, BlockUnits(shape, plan), masks, counts);
+    __syncthreads();
+    uint32_t *all = to.counts + uint64_t(chunk) * (sizeof(counts) / 4);
+    for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
+        const uint32_t count = (&counts.of[0][0])[i];
+        if (count != 0) {
+            atomicAdd(&all[i], count);
+        }
+    }
+#if MEASURED
+    uint64_t squared = 0, counted = 0, all_squared, all_counted;
+    for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
+        if ((block.missed[i / 32] >> i % 32 & 1) == 0 && !masks.have(i)) {
+            uint32_t at[3];
+            places.coordinates(i, at);
+            const Element x = first[at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2]];
+            squared += uint64_t(squared_error(step, x, block.values[i]));
+            ++counted;
+        }
+    }
+    block_exclusive_sum<THREADS, uint64_t>(squared, warp_sums, all_squared);
+    block_exclusive_sum<THREADS, uint64_t>(counted, warp_sums, all_counted);
+    if (threadIdx.x == 0) {
+        atomicAdd(reinterpret_cast<unsigned long long *>(&to.errors[chunk].squared), all_squared);
+        atomicAdd(reinterpret_cast<unsigned long long *>(&to.errors[chunk].counted), all_counted);
+    }
+#endif
+}

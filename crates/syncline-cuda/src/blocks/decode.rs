@@ -1,0 +1,237 @@
+//! Decoding of chunks of blocks: launchers of `parse.cu`, `read_masks.cu`, and `decode.cu` in `kernels/blocks/`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
+use syncline_core::container::Header;
+use syncline_core::contexts::CONTEXTS;
+use syncline_core::geometry::Geometry;
+use syncline_core::pipeline::blocks::mask_patterns;
+
+use super::sizes::Sizes;
+use super::structs::{BlockMask, BlockPlan, BlockTables, MAX_MASKS, ParsedBlocks, SLOT_TABLE_BYTES};
+use crate::container::parse::{Hashing, Records, device_records};
+use crate::container::parsed::{PROBLEM_WORDS, Parsed};
+use crate::container::structs::{DeviceHashing, DeviceRecords, ParsedArgument};
+use crate::decode::structs::{Request, Values};
+use crate::decode::{Decoding, wanted_tiles};
+use crate::device::{Arena, Device, Frame, Grid, Specialization};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/parse.cu`.
+    struct ParseKernels in "blocks/parse.cu", by (element_bytes: u32) {
+        with ROLES = ROLES;
+        with THREADS = PARSE_THREADS;
+        fn blocks_parse(
+            records: DeviceRecords, geometry: DeviceGeometry, batch: ChunkBatch, parsed: ParsedArgument,
+            to: ParsedBlocks, hashing: DeviceHashing,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/read_masks.cu`.
+    struct MaskKernels in "blocks/read_masks.cu" {
+        fn blocks_read_masks(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, first_tile: u64,
+            tiles_start: u64, tiles_end: u64,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/decode.cu`.
+    struct DecodeKernels in "blocks/decode.cu", by (element_bytes: u32) {
+        with THREADS = DECODE_THREADS;
+        fn blocks_decode(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
+            request: Request, output: Out<u8> as "Bits *",
+        );
+    }
+}
+
+/// Blocks of threads that share the work of a chunk: one each for its record, plan, sizes of units, anchors, and
+/// masks, and two for verbatim values (`ROLE_MASKS` of the kernel).
+const ROLES: u32 = 7;
+/// Threads of a block of `blocks_parse`.
+const PARSE_THREADS: u32 = 256;
+/// Threads of a block of `blocks_read_masks`.
+const MASK_THREADS: u32 = 32;
+/// Threads of a block of `blocks_decode`: a warp for each box that a block can have.
+const DECODE_THREADS: u32 = 256;
+/// Shared memory of a block of `blocks_decode`: all tables that a chunk can have.
+const TABLE_BYTES: u32 = (CONTEXTS * SLOT_TABLE_BYTES) as u32;
+
+/// Decodes the blocks of one stream.
+#[derive(Debug, Clone)]
+pub struct BlockDecoder {
+    parse: ParseKernels,
+    masks: MaskKernels,
+    decode: DecodeKernels,
+    tiling: Geometry,
+    geometry: DeviceGeometry,
+    values: Values,
+    element_bytes: u64,
+    sizes: Sizes,
+    patterns: [u64; MAX_MASKS],
+}
+
+/// The parsed records of a batch of chunks of blocks.
+#[derive(Debug)]
+pub struct ParsedBatch<'a> {
+    parsed: Parsed<'a>,
+    plans: CudaViewMut<'a, BlockPlan>,
+    tables: CudaViewMut<'a, BlockTables>,
+    first_units: CudaViewMut<'a, u32>,
+    starts: CudaViewMut<'a, u32>,
+    anchors: CudaViewMut<'a, i32>,
+    masks: CudaViewMut<'a, BlockMask>,
+    bitmaps: CudaViewMut<'a, u32>,
+}
+
+impl BlockDecoder {
+    /// Loads the kernels for the stream of blocks with this header.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
+    pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
+        let element_bytes = header.element_type.size() as u32;
+        if !header.element_type.is_lossy_capable() {
+            return Err(CudaError::invalid(format!("arrays of {} have no blocks", header.element_type)));
+        }
+        let given = mask_patterns(&header.patterns);
+        Ok(Self {
+            parse: ParseKernels::load(device, element_bytes)?,
+            masks: MaskKernels::load(device)?,
+            decode: DecodeKernels::load(device, element_bytes)?,
+            tiling: geometry.clone(),
+            geometry: DeviceGeometry::new(geometry),
+            values: Values::new(header),
+            element_bytes: element_bytes.into(),
+            sizes: Sizes::new(geometry, given.len()),
+            patterns: std::array::from_fn(|i| given.get(i).copied().unwrap_or(0)),
+        })
+    }
+
+    /// Returns the bytes of arena memory that parsing a batch takes.
+    pub fn workspace(&self, batch: &ChunkBatch) -> usize {
+        let [starts, anchors, masks, bitmaps] = self.sizes.of_batch(batch);
+        let chunks = batch.chunks() as usize;
+        Parsed::workspace(&self.geometry, batch)
+            + Arena::bytes_for::<BlockPlan>(chunks)
+            + Arena::bytes_for::<BlockTables>(chunks)
+            + Arena::bytes_for::<u32>(batch.tiles() as usize)
+            + Arena::bytes_for::<u32>(starts)
+            + Arena::bytes_for::<i32>(anchors)
+            + Arena::bytes_for::<BlockMask>(masks)
+            + Arena::bytes_for::<u32>(bitmaps)
+    }
+
+    /// Parses the records of a batch on the frame's stream, without waiting for it, as
+    /// [`RecordParser::parse`](crate::container::parse::RecordParser::parse) does for chunks of tiles.
+    ///
+    /// # Errors
+    /// Those of that function.
+    pub fn parse<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        records: Records<'_>,
+        header: &Header,
+        batch: &ChunkBatch,
+        problems: CudaViewMut<'a, u32>,
+        hashing: Option<Hashing<'_, '_>>,
+    ) -> Result<ParsedBatch<'a>> {
+        let stream = frame.stream().clone();
+        let chunks = batch.chunks() as usize;
+        let device_records = device_records(&records, chunks, &stream)?;
+        if problems.len() != chunks * PROBLEM_WORDS {
+            return Err(CudaError::invalid("every chunk needs words for its problems"));
+        }
+        let [starts, anchors, masks, bitmaps] = self.sizes.of_batch(batch);
+        let mut found = ParsedBatch {
+            parsed: Parsed::new(frame, header, &self.geometry, batch, problems)?,
+            plans: frame.slice(chunks)?,
+            tables: frame.slice(chunks)?,
+            first_units: frame.slice(batch.tiles() as usize)?,
+            starts: frame.slice(starts)?,
+            anchors: frame.slice(anchors)?,
+            masks: frame.slice(masks)?,
+            bitmaps: frame.slice(bitmaps)?,
+        };
+        let (parsed, blocks) = self.arguments(&mut found, &stream);
+        let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
+        let grid = Grid::new(batch.chunks(), PARSE_THREADS).rows(ROLES + hashing.parts);
+        // SAFETY: the results were allocated for the batch's chunks and tiles from the frame, so that they live as long
+        // as the returned value. Records are read only within the input. `Hashing::argument` allocated the sums of
+        // hashes and checked the sizes of progress and results.
+        unsafe {
+            launch!(self.parse.blocks_parse on &stream, grid; device_records, self.geometry, *batch, parsed, blocks,
+                hashing)
+        }?;
+        Ok(found)
+    }
+
+    fn arguments(&self, found: &mut ParsedBatch<'_>, stream: &CudaStream) -> (ParsedArgument, ParsedBlocks) {
+        let blocks = ParsedBlocks {
+            plans: found.plans.device_ptr_mut(stream).0,
+            tables: found.tables.device_ptr_mut(stream).0,
+            first_units: found.first_units.device_ptr_mut(stream).0,
+            starts: found.starts.device_ptr_mut(stream).0,
+            anchors: found.anchors.device_ptr_mut(stream).0,
+            masks: found.masks.device_ptr_mut(stream).0,
+            bitmaps: found.bitmaps.device_ptr_mut(stream).0,
+            patterns: self.patterns,
+            starts_stride: self.sizes.starts as u32,
+            anchors_stride: self.sizes.anchors as u32,
+            masks_of_block: self.sizes.masks as u32,
+            bitmap_words: self.sizes.bitmap_words as u32,
+        };
+        (found.parsed.argument(stream), blocks)
+    }
+
+    /// Decodes a parsed batch on the frame's stream, without waiting for it.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the output does not hold the elements of the tiles, or if input or output is
+    /// misaligned; [`CudaError::Driver`]. Damage sets a bit of the chunk's problems.
+    pub fn decode(&self, frame: &Frame<'_>, found: &mut ParsedBatch<'_>, work: Decoding<'_, '_>) -> Result<()> {
+        let stream = frame.stream().clone();
+        let tiles = wanted_tiles(&self.tiling, self.element_bytes, &work, &stream)?;
+        if tiles.is_empty() {
+            return Ok(());
+        }
+        let Decoding { input, batch, output, first_element, .. } = work;
+        let (parsed, blocks) = self.arguments(found, &stream);
+        let request = Request {
+            first_tile: batch.first_tile(),
+            tiles_start: tiles.start,
+            tiles_end: tiles.end,
+            first_element,
+            tiles: batch.tiles(),
+            only_listed: 0,
+            vectors: 0,
+            unused: 0,
+        };
+        let masks = Grid::new(batch.tiles() * self.sizes.masks as u32, MASK_THREADS).early(true);
+        let decode = Grid::new(batch.tiles(), DECODE_THREADS).shared_memory(TABLE_BYTES).early(true);
+        // SAFETY: parsing allocated the results for the batch and validated what they say; `wanted_tiles` has ensured
+        // that the output contains the elements of the tiles.
+        unsafe {
+            launch!(self.masks.blocks_read_masks on &stream, masks; input, self.geometry, parsed, blocks,
+                batch.first_tile(), tiles.start, tiles.end)?;
+            launch!(self.decode.blocks_decode on &stream, decode; input, self.geometry, parsed, blocks, self.values,
+                request, output)
+        }
+    }
+}
+
+pub(super) fn specializations() -> Vec<Specialization> {
+    let mut all = vec![MaskKernels::specialization()];
+    for element_bytes in [4, 8] {
+        all.extend([ParseKernels::specialization(element_bytes), DecodeKernels::specialization(element_bytes)]);
+    }
+    all
+}

@@ -1,0 +1,329 @@
+//! Encoding of chunks of blocks: from elements to records but for their hashes.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
+use syncline_core::array::ElementType;
+use syncline_core::container::Header;
+use syncline_core::contexts::{CONTEXTS, SYMBOLS};
+use syncline_core::geometry::Geometry;
+use syncline_core::pipeline::blocks::mask_patterns;
+
+use super::sizes::Sizes;
+use super::structs::{
+    BlockMask, BlockPlace, BlockPlan, BlockRecord, BlockUnit, EncodeTables, EncodedBlocks, TABLE_ROOM,
+};
+use crate::container::progress::Progress;
+use crate::container::structs::{ErrorSums, RecordPlaces};
+use crate::device::{Device, Frame, Grid, Specialization};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab, element_span};
+use crate::quantize::structs::Step;
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/quantize.cu`.
+    struct QuantizeKernels in "blocks/quantize.cu", by (element_bytes: u32, measured: bool) {
+        with THREADS = QUANTIZE_THREADS;
+        fn blocks_quantize(
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Element *", first_element: u64,
+            quantizer: In<Step>, to: EncodedBlocks,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/tables.cu`.
+    struct TableKernels in "blocks/tables.cu" {
+        with THREADS = TABLE_THREADS;
+        fn blocks_tables(to: EncodedBlocks);
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/encode.cu`.
+    struct EncodeKernels in "blocks/encode.cu" {
+        with THREADS = ENCODE_THREADS;
+        fn blocks_encode(geometry: DeviceGeometry, batch: ChunkBatch, to: EncodedBlocks);
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/write_masks.cu`.
+    struct MaskKernels in "blocks/write_masks.cu", by (element_bytes: u32) {
+        fn blocks_write_masks(geometry: DeviceGeometry, batch: ChunkBatch, to: EncodedBlocks);
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/layout.cu`.
+    struct LayoutKernels in "blocks/layout.cu", by (element_bytes: u32) {
+        with THREADS = LAYOUT_THREADS;
+        fn blocks_layout(
+            geometry: DeviceGeometry, batch: ChunkBatch, from: EncodedBlocks, records: Out<BlockRecord>,
+            places: RecordPlaces,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/write.cu`.
+    struct WriteKernels in "blocks/write.cu", by (element_bytes: u32) {
+        with THREADS = WRITE_THREADS;
+        fn blocks_write(
+            geometry: DeviceGeometry, batch: ChunkBatch, from: EncodedBlocks, records: In<BlockRecord>,
+            slab: In<u8> as "const Bits *", first_element: u64, blocks_each: u32, output: Out<u8>,
+        );
+    }
+}
+
+/// Threads of the blocks of each kernel.
+const QUANTIZE_THREADS: u32 = 256;
+const TABLE_THREADS: u32 = 128;
+const ENCODE_THREADS: u32 = 256;
+const MASK_THREADS: u32 = 32;
+const LAYOUT_THREADS: u32 = 256;
+const WRITE_THREADS: u32 = 256;
+/// Blocks of threads that write a record.
+const WRITERS: u32 = 16;
+
+/// The kernels of one type of elements.
+#[derive(Debug)]
+struct Kernels {
+    quantize: QuantizeKernels,
+    tables: TableKernels,
+    encode: EncodeKernels,
+    masks: MaskKernels,
+    layout: LayoutKernels,
+    write: WriteKernels,
+}
+
+/// Encodes the blocks of arrays with one kind of header.
+#[derive(Debug)]
+pub struct BlockEncoder {
+    kernels: Kernels,
+    tiling: Geometry,
+    geometry: DeviceGeometry,
+    element_bytes: u32,
+    measured: bool,
+    sizes: Sizes,
+}
+
+/// The chunks of a batch, coded and laid out.
+#[derive(Debug)]
+pub struct EncodedBatch<'a> {
+    plans: CudaViewMut<'a, BlockPlan>,
+    values: CudaViewMut<'a, u64>,
+    codes: CudaViewMut<'a, i32>,
+    missed: CudaViewMut<'a, u32>,
+    mixed: CudaViewMut<'a, u32>,
+    masks: CudaViewMut<'a, BlockMask>,
+    bitmaps: CudaViewMut<'a, u32>,
+    mask_starts: CudaViewMut<'a, u32>,
+    anchors: CudaViewMut<'a, i32>,
+    counts: CudaViewMut<'a, u32>,
+    verbatim: CudaViewMut<'a, u32>,
+    errors: Option<CudaViewMut<'a, ErrorSums>>,
+    table_words: CudaViewMut<'a, u32>,
+    encode_tables: CudaViewMut<'a, EncodeTables>,
+    units: CudaViewMut<'a, BlockUnit>,
+    words: CudaViewMut<'a, u32>,
+    words_taken: CudaViewMut<'a, u32>,
+    places: CudaViewMut<'a, BlockPlace>,
+    heads: CudaViewMut<'a, u32>,
+    records: CudaViewMut<'a, BlockRecord>,
+    starts: CudaViewMut<'a, u64>,
+}
+
+/// Where the small sections of a chunk are in its head, in words.
+struct Head {
+    kinds_at: usize,
+    sizes_at: usize,
+    words: usize,
+}
+
+impl Head {
+    fn new(sizes: &Sizes, tiles: usize) -> Self {
+        // An anchor takes fewer than 65 bits, a mask 2, a unit 32; a word more each, for the rest.
+        let anchors = (tiles * sizes.anchors * 65).div_ceil(32) + 1;
+        let kinds = (tiles * sizes.masks).div_ceil(16) + 1;
+        let units = tiles * sizes.units + 3;
+        Self { kinds_at: anchors, sizes_at: anchors + kinds, words: anchors + kinds + units }
+    }
+}
+
+impl BlockEncoder {
+    /// Loads the kernels for streams of blocks with such a header. Errors are summed up only if `measured`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
+    pub fn new(device: &Device, header: &Header, geometry: &Geometry, measured: bool) -> Result<Self> {
+        let element_bytes = match header.element_type {
+            ElementType::F32 => 4,
+            ElementType::F64 => 8,
+            other => return Err(CudaError::invalid(format!("arrays of {other} have no blocks"))),
+        };
+        Ok(Self {
+            kernels: Kernels {
+                quantize: QuantizeKernels::load(device, element_bytes, measured)?,
+                tables: TableKernels::load(device)?,
+                encode: EncodeKernels::load(device)?,
+                masks: MaskKernels::load(device, element_bytes)?,
+                layout: LayoutKernels::load(device, element_bytes)?,
+                write: WriteKernels::load(device, element_bytes)?,
+            },
+            tiling: geometry.clone(),
+            geometry: DeviceGeometry::new(geometry),
+            element_bytes,
+            measured,
+            sizes: Sizes::new(geometry, mask_patterns(&header.patterns).len()),
+        })
+    }
+
+    /// Encodes the blocks of a batch, which is not empty, and writes their records but for the hashes behind those of
+    /// earlier batches, on the frame's stream, without waiting for it. `first` chunks of the stream are in these. The
+    /// slab holds the elements of the batch, as the caller has checked.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the progress has not as many chunks; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
+    pub fn encode<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        slab: &Slab<'_>,
+        (batch, first): (&ChunkBatch, u64),
+        constants: &CudaView<'_, u64>,
+        progress: &mut Progress,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<EncodedBatch<'a>> {
+        if progress.chunks() < first + u64::from(batch.chunks()) {
+            return Err(CudaError::invalid("a batch has more chunks than the progress of the stream"));
+        }
+        let stream = frame.stream().clone();
+        let mut made = self.allocate(frame, batch)?;
+        let places = progress.places(first, output.len() as u64, &mut made.starts);
+        let to = self.argument(&mut made, &stream);
+        let (blocks, chunks, geometry) = (batch.tiles(), batch.chunks(), self.geometry);
+        let first_element = slab.first_element;
+        let Kernels { quantize, tables, encode, masks, layout, write } = &self.kernels;
+        // SAFETY: `allocate` has an entry for each chunk, block, and mask of the batch, and room for the most that its
+        // elements give; the slab has its elements. Each kernel waits for the one before it.
+        unsafe {
+            let step: CudaView<'_, Step> =
+                constants.transmute(1).ok_or_else(|| CudaError::invalid("the constants are too short"))?;
+            launch!(quantize.blocks_quantize on &stream, Grid::new(blocks, QUANTIZE_THREADS);
+                geometry, *batch, &slab.bytes, first_element, &step, to)?;
+            launch!(tables.blocks_tables on &stream, Grid::new(chunks, TABLE_THREADS).early(true); to)?;
+            launch!(encode.blocks_encode on &stream, Grid::new(blocks, ENCODE_THREADS).early(true);
+                geometry, *batch, to)?;
+            launch!(masks.blocks_write_masks on &stream, Grid::new(blocks, MASK_THREADS).early(true);
+                geometry, *batch, to)?;
+            launch!(layout.blocks_layout on &stream, Grid::new(chunks, LAYOUT_THREADS).early(true);
+                geometry, *batch, to, &mut made.records, places)?;
+            let records = made.records.as_view();
+            launch!(write.blocks_write on &stream, Grid::new(chunks * WRITERS, WRITE_THREADS).early(true);
+                geometry, *batch, to, &records, &slab.bytes, first_element, WRITERS, output)?;
+        }
+        Ok(made)
+    }
+
+    fn allocate<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch) -> Result<EncodedBatch<'a>> {
+        let span = element_span(&self.tiling, batch);
+        let elements = (span.end - span.start) as usize;
+        let (chunks, blocks) = (batch.chunks() as usize, batch.tiles() as usize);
+        let Sizes { anchors, masks, bitmap_words, units, .. } = self.sizes;
+        let head = Head::new(&self.sizes, self.tiles_of_chunk());
+        let words = elements + blocks * units * 32;
+        Ok(EncodedBatch {
+            plans: frame.zeros(chunks)?,
+            values: frame.slice((elements * self.element_bytes as usize).div_ceil(8))?,
+            codes: frame.slice(elements)?,
+            missed: frame.slice(blocks * bitmap_words)?,
+            mixed: frame.slice(blocks * bitmap_words)?,
+            masks: frame.slice(blocks * masks)?,
+            bitmaps: frame.slice(blocks * masks * bitmap_words)?,
+            mask_starts: frame.slice(blocks * masks)?,
+            anchors: frame.slice(blocks * anchors)?,
+            counts: frame.zeros(chunks * CONTEXTS * SYMBOLS)?,
+            verbatim: frame.slice(blocks)?,
+            errors: if self.measured { Some(frame.zeros(chunks)?) } else { None },
+            table_words: frame.slice(chunks * TABLE_ROOM / 4)?,
+            encode_tables: frame.slice(chunks)?,
+            units: frame.slice(blocks * units)?,
+            words: frame.slice(words)?,
+            words_taken: frame.zeros(blocks)?,
+            places: frame.slice(blocks)?,
+            heads: frame.slice(chunks * head.words)?,
+            records: frame.slice(chunks)?,
+            starts: frame.slice(chunks)?,
+        })
+    }
+
+    fn tiles_of_chunk(&self) -> usize {
+        u64::from(self.tiling.tiles_per_chunk()).min(self.tiling.tiles()) as usize
+    }
+
+    fn argument(&self, made: &mut EncodedBatch<'_>, stream: &Arc<CudaStream>) -> EncodedBlocks {
+        let head = Head::new(&self.sizes, self.tiles_of_chunk());
+        EncodedBlocks {
+            plans: made.plans.device_ptr_mut(stream).0,
+            values: made.values.device_ptr_mut(stream).0,
+            codes: made.codes.device_ptr_mut(stream).0,
+            missed: made.missed.device_ptr_mut(stream).0,
+            mixed: made.mixed.device_ptr_mut(stream).0,
+            masks: made.masks.device_ptr_mut(stream).0,
+            bitmaps: made.bitmaps.device_ptr_mut(stream).0,
+            mask_starts: made.mask_starts.device_ptr_mut(stream).0,
+            anchors: made.anchors.device_ptr_mut(stream).0,
+            counts: made.counts.device_ptr_mut(stream).0,
+            verbatim: made.verbatim.device_ptr_mut(stream).0,
+            errors: made.errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
+            table_words: made.table_words.device_ptr_mut(stream).0,
+            encode_tables: made.encode_tables.device_ptr_mut(stream).0,
+            units: made.units.device_ptr_mut(stream).0,
+            words: made.words.device_ptr_mut(stream).0,
+            words_taken: made.words_taken.device_ptr_mut(stream).0,
+            places: made.places.device_ptr_mut(stream).0,
+            heads: made.heads.device_ptr_mut(stream).0,
+            head_words: head.words as u32,
+            anchors_at: 0,
+            kinds_at: head.kinds_at as u32,
+            sizes_at: head.sizes_at as u32,
+            anchors_stride: self.sizes.anchors as u32,
+            masks_of_block: self.sizes.masks as u32,
+            bitmap_words: self.sizes.bitmap_words as u32,
+            units_of_block: self.sizes.units as u32,
+        }
+    }
+}
+
+impl EncodedBatch<'_> {
+    /// Returns the start of each record in the output in bytes.
+    pub(crate) fn starts(&self) -> CudaView<'_, u64> {
+        self.starts.as_view()
+    }
+
+    /// Returns memory that nothing reads any more.
+    pub(crate) fn free_memory(&mut self) -> CudaViewMut<'_, u32> {
+        self.words.slice_mut(..)
+    }
+
+    /// Returns the errors of each chunk, if they are measured.
+    pub fn errors(&self) -> Option<CudaView<'_, ErrorSums>> {
+        self.errors.as_ref().map(|errors| errors.as_view())
+    }
+}
+
+/// Returns the specializations for the check that all of them compile.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let mut all = vec![TableKernels::specialization(), EncodeKernels::specialization()];
+    for element_bytes in [4, 8] {
+        all.extend([false, true].map(|measured| QuantizeKernels::specialization(element_bytes, measured)));
+        all.push(MaskKernels::specialization(element_bytes));
+        all.push(LayoutKernels::specialization(element_bytes));
+        all.push(WriteKernels::specialization(element_bytes));
+    }
+    all
+}
