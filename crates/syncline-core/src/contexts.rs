@@ -7,6 +7,7 @@
 mod activity;
 pub mod bitmap;
 mod bits;
+pub mod lanes;
 pub mod rans;
 mod symbol;
 pub mod table;
