@@ -11,7 +11,7 @@ use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
 pub const MOST_LANES: usize = 32;
 
 /// Elements of a block for each of its states, at least.
-const ELEMENTS_OF_LANE: usize = 4096;
+pub const ELEMENTS_OF_LANE: usize = 4096;
 
 /// States are at least this after each event. The decoder ends with it.
 const LOWEST: u32 = 1 << 16;

@@ -15,4 +15,4 @@ mod units;
 pub(super) use decode::decode;
 pub(super) use encode::encode;
 pub use masks::patterns_of as mask_patterns;
-pub use plan::{BOX_LOG2, LANE_ELEMENTS, MAX_LANES_LOG2};
+pub use units::UNIT_LOG2;

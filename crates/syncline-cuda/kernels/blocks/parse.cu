@@ -59,7 +59,8 @@ __device__ inline uint32_t read_plan(const Records &records, const Record &recor
     __syncthreads();
     if (threadIdx.x == 0) {
         const Section section = record.sections[PLAN];
-        PackedReader reader(records.input + section.offset + PLAN_BYTES, section.length - PLAN_BYTES);
+        PackedReader reader(records.input + section.offset, section.length);
+        reader.at = 8 * PLAN_BYTES;
         read_all_weights(reader, scratch);
     }
     __syncthreads();

@@ -1,7 +1,7 @@
 //! How much memory chunks of blocks need.
 
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::blocks::BOX_LOG2;
+use syncline_core::pipeline::blocks::UNIT_LOG2;
 
 use crate::geometry::ChunkBatch;
 
@@ -23,7 +23,7 @@ impl Sizes {
     pub fn new(geometry: &Geometry, masks: usize) -> Self {
         let elements = geometry.unclipped_len() as usize;
         // All codes but those of the first level, and boxes of these.
-        let units = 1 + (elements >> BOX_LOG2).max(1);
+        let units = 1 + (elements >> UNIT_LOG2).max(1);
         let tiles = u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as usize;
         Self {
             starts: tiles * units + 1,

@@ -4,7 +4,8 @@ use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::MAX_PATTERNS;
 use syncline_core::contexts::table::TABLE_LOG2;
 use syncline_core::contexts::{BINS, CODE_LIMIT, CONTEXTS, OWN_SYMBOLS, SYMBOLS};
-use syncline_core::pipeline::blocks::{BOX_LOG2, LANE_ELEMENTS, MAX_LANES_LOG2};
+use syncline_core::contexts::lanes::{ELEMENTS_OF_LANE, MOST_LANES};
+use syncline_core::pipeline::blocks::UNIT_LOG2;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
@@ -40,9 +41,9 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("CONTEXTS", CONTEXTS as u64),
     ("STARTS", STARTS as u64),
     ("SLOT_TABLE_BYTES", SLOT_TABLE_BYTES as u64),
-    ("MAX_LANES_LOG2", MAX_LANES_LOG2 as u64),
-    ("LANE_ELEMENTS", LANE_ELEMENTS as u64),
-    ("BOX_LOG2", BOX_LOG2 as u64),
+    ("MAX_LANES_LOG2", MOST_LANES.ilog2() as u64),
+    ("LANE_ELEMENTS", ELEMENTS_OF_LANE as u64),
+    ("BOX_LOG2", UNIT_LOG2 as u64),
     ("CODE_LIMIT", CODE_LIMIT as u64),
     ("TABLE_ROOM", TABLE_ROOM as u64),
 ];

@@ -7,7 +7,7 @@ use cudarc::driver::{CudaStream, CudaView};
 use syncline_core::bound::Pipeline;
 use syncline_core::container::{ChunkTable, Header, read_outline};
 use syncline_core::error::{Error, Location};
-use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
 use crate::device::fetch;
@@ -75,16 +75,12 @@ impl StreamInfo {
     /// # Errors
     /// [`CudaError::Unsupported`] for lossless streams, which
     /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, for element types other than
-    /// `f32` and `f64`, and for streams of blocks.
+    /// `f32` and `f64`.
     pub fn check_decompressible(&self) -> Result<()> {
-        let Header { pipeline, element_type, tile_size, .. } = &self.header;
+        let Header { pipeline, element_type, .. } = &self.header;
         if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
-        }
-        if *tile_size == TileSize::Block {
-            let text = "streams of blocks are not decompressed on the GPU: use the CPU";
-            return Err(CudaError::Unsupported(text.into()));
         }
         Ok(())
     }
@@ -193,9 +189,5 @@ mod tests {
             let error = info(element, Pipeline::Lossless).check_decompressible().unwrap_err();
             assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("lossless")), "{error}");
         }
-        let mut blocks = info(ElementType::F32, Pipeline::Quantized);
-        blocks.header.tile_size = TileSize::Block;
-        let error = blocks.check_decompressible().unwrap_err();
-        assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("blocks")), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod damage;

@@ -5,13 +5,6 @@ use crate::contexts::lanes::MOST_LANES;
 /// Shares of the error of the prediction of the slice before, by the number of the field.
 const SHARES: [f64; 3] = [0.0, 0.75, 1.0];
 
-/// Most lanes of a block, as an exponent of 2.
-pub const MAX_LANES_LOG2: u32 = 5;
-/// Elements of a block for each lane, at least.
-pub const LANE_ELEMENTS: usize = 4096;
-/// Elements of a box, as an exponent of 2.
-pub const BOX_LOG2: u32 = 15;
-
 /// How the codes of a block are divided into units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
