@@ -43,6 +43,7 @@ const FILES: &[Source] = headers![
     "blocks/quantize.cuh",
     "blocks/rans.cuh",
     "blocks/record.cuh",
+    "blocks/sample.cuh",
     "blocks/symbol.cuh",
     "blocks/tables.cuh",
     "common.cuh",

@@ -118,6 +118,24 @@ struct BoxPlaces {
     }
 };
 
+__device__ inline uint32_t next_power_of_two(uint32_t number) {
+    return number == 1 ? 1 : 1u << (32 - __clz(number - 1));
+}
+
+// Finds sides that come from doubling so many times: the shortest side that is below its limit, the last of several.
+__device__ inline void balanced_sides(const uint32_t (&most)[3], uint32_t doublings, uint32_t (&sides)[3]) {
+    sides[0] = sides[1] = sides[2] = 1;
+    for (uint32_t i = 0; i < doublings; ++i) {
+        uint32_t best = 3;
+        for (uint32_t axis = 0; axis < 3; ++axis) {
+            best = sides[axis] < most[axis] && (best == 3 || sides[axis] <= sides[best]) ? axis : best;
+        }
+        for (uint32_t axis = 0; axis < 3; ++axis) {
+            sides[axis] *= axis == best ? 2 : 1;
+        }
+    }
+}
+
 // How the codes of a block are divided into units.
 constexpr uint32_t DIVISION_ONE = 0, DIVISION_TWO = 1, DIVISION_BOXES = 2;
 
@@ -132,21 +150,12 @@ struct BlockUnits {
     uint32_t division, boxes, lanes;
 
     __device__ inline BlockUnits(const BlockShape &shape, const BlockPlan &plan) : division(plan.division) {
-        uint32_t most[3], sides[3] = {1, 1, 1}, elements = 1;
+        uint32_t most[3], sides[3], elements = 1;
         for (uint32_t axis = 0; axis < 3; ++axis) {
-            most[axis] = shape.extent[axis] == 1 ? 1 : 1u << (32 - __clz(shape.extent[axis] - 1));
+            most[axis] = next_power_of_two(shape.extent[axis]);
             elements *= shape.extent[axis];
         }
-        for (uint32_t i = 0; i < blocks::BOX_LOG2; ++i) {
-            // The shortest side that can grow, the last one of several.
-            uint32_t best = 3;
-            for (uint32_t axis = 0; axis < 3; ++axis) {
-                best = sides[axis] < most[axis] && (best == 3 || sides[axis] <= sides[best]) ? axis : best;
-            }
-            if (best < 3) {
-                sides[best] *= 2;
-            }
-        }
+        balanced_sides(most, blocks::BOX_LOG2, sides);
         boxes = 1;
         for (uint32_t axis = 0; axis < 3; ++axis) {
             const uint32_t whole = division == DIVISION_BOXES ? sides[axis] : most[axis];

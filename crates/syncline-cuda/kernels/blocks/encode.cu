@@ -1,5 +1,5 @@
-// Codes the units of blocks by rANS: a warp each. The last event is coded first, so that decoders meet them in order, and
-// words are written from the end of the unit's room down.
+// Codes the units of blocks by rANS: a warp each. The last event is coded first, so that decoders meet them in order,
+// and words are written from the end of the unit's room down.
 //
 // THREADS  threads of a block
 #include "blocks/contexts.cuh"
@@ -88,8 +88,7 @@ struct UnitWork {
                 const bool exists = lane_id() < lanes && i < in_run;
                 uint32_t in_box[3];
                 places.coordinates(run * in_run + (exists ? i : 0), in_box);
-                const BlockElement element(shape, of, start[0] + in_box[0], start[1] + in_box[1],
-                                           start[2] + in_box[2]);
+                const BlockElement element(shape, of, start[0] + in_box[0], start[1] + in_box[1], start[2] + in_box[2]);
                 const uint32_t at = element.in_block(shape);
                 visit(exists && !masks.have(at), element, of, at);
             }

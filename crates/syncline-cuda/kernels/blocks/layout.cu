@@ -68,8 +68,8 @@ __device__ inline void write_sizes(const Geometry &geometry, const ChunkBatch &b
         const bool exists = window + threadIdx.x < tiles;
         uint32_t own_units = 0, own_words = 0, own_values = 0;
         if (exists) {
-            own_units = BlockUnits(BlockShape(geometry.tile(batch.first_tile + tile), geometry, plan.slices), plan)
-                            .count();
+            own_units =
+                BlockUnits(BlockShape(geometry.tile(batch.first_tile + tile), geometry, plan.slices), plan).count();
             own_values = from.verbatim[tile];
             for (uint32_t i = 0; i < own_units; ++i) {
                 const uint32_t size = from.units[uint64_t(tile) * from.units_of_block + i].count;

@@ -13,31 +13,6 @@
 // So many zeros of a block may be verbatim before all of them are masked.
 constexpr uint32_t FEW_ZEROS = 8;
 
-// Finds the elements with a pattern: writes the bits and the kind of the mask. Called by the whole block.
-__device__ inline void find_mask(const BoxPlaces &places, const BlockShape &shape, const Element *elements,
-                                 uint64_t plane_stride, uint64_t row_stride, uint32_t count, Bits pattern,
-                                 BlockMask &mask, uint32_t *bitmap) {
-    uint32_t found = 0;
-    for (uint32_t window = 0; window < count; window += THREADS) {
-        const uint32_t i = window + threadIdx.x;
-        bool has = false;
-        if (i < count) {
-            uint32_t at[3];
-            places.coordinates(i, at);
-            has = bits_of(elements[at[0] * plane_stride + at[1] * row_stride + at[2]]) == pattern;
-        }
-        const uint32_t word = __ballot_sync(ALL_LANES, has);
-        if (lane_id() == 0 && i < count) {
-            bitmap[i / 32] = word;
-        }
-        found += __syncthreads_count(has);
-    }
-    if (threadIdx.x == 0) {
-        mask.kind = found == 0 ? MASK_NOTHING : found == count ? MASK_ALL : MASK_BITMAP;
-    }
-    __syncthreads();
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
     blocks_quantize(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                     const Element *slab, uint64_t first_element, const Step *quantizer,
@@ -66,8 +41,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const BoxPlaces places(tile.ny, tile.nx);
     for (uint32_t mask = 0; mask < to.masks_of_block; ++mask) {
         if (mask < step.pattern_count) {
-            find_mask(places, shape, first, geometry.strides[1], geometry.strides[2], elements,
-                      Bits(step.patterns[mask]), own_masks[mask], bitmaps + mask * to.bitmap_words);
+            find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, Bits(step.patterns[mask]),
+                      own_masks[mask], bitmaps + mask * to.bitmap_words);
         } else if (threadIdx.x == 0) {
             own_masks[mask].kind = MASK_NOTHING;
         }
@@ -94,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     };
     if (to.masks_of_block > step.pattern_count && count_missed(true) > FEW_ZEROS) {
         const uint32_t mask = step.pattern_count;
-        find_mask(places, shape, first, geometry.strides[1], geometry.strides[2], elements, Bits(0), own_masks[mask],
+        find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, Bits(0), own_masks[mask],
                   bitmaps + mask * to.bitmap_words);
         quantize_block(block, BlockMasks(own_masks, bitmaps, to.masks_of_block, to.bitmap_words), elements, anchors);
     }

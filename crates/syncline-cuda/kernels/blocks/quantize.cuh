@@ -143,3 +143,27 @@ __device__ inline void quantize_block(const CodedBlock &block, const BlockMasks 
     }
     __syncthreads();
 }
+
+// Finds the elements with a pattern: writes the bits and the kind of the mask. Called by the whole block.
+__device__ inline void find_mask(const BoxPlaces &places, const Element *elements, uint64_t plane_stride,
+                                 uint64_t row_stride, uint32_t count, Bits pattern, BlockMask &mask, uint32_t *bitmap) {
+    uint32_t found = 0;
+    for (uint32_t window = 0; window < count; window += THREADS) {
+        const uint32_t i = window + threadIdx.x;
+        bool has = false;
+        if (i < count) {
+            uint32_t at[3];
+            places.coordinates(i, at);
+            has = bits_of(elements[at[0] * plane_stride + at[1] * row_stride + at[2]]) == pattern;
+        }
+        const uint32_t word = __ballot_sync(ALL_LANES, has);
+        if (lane_id() == 0 && i < count) {
+            bitmap[i / 32] = word;
+        }
+        found += __syncthreads_count(has);
+    }
+    if (threadIdx.x == 0) {
+        mask.kind = found == 0 ? MASK_NOTHING : found == count ? MASK_ALL : MASK_BITMAP;
+    }
+    __syncthreads();
+}

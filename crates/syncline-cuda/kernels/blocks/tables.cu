@@ -164,9 +164,8 @@ __device__ inline void write_tables(const Groups &groups, uint32_t precision, ui
         const uint32_t table = next++;
         const OfSymbols weights = weights_of(load(groups.counts[table]), precision);
         int32_t changes[SYMBOL_ROUNDS] = {};
-        const uint32_t used = for_each_exponent(weights, [&](uint32_t symbol, int32_t change, int32_t, uint32_t) {
-            changes[symbol / WARP] = change;
-        });
+        const uint32_t used = for_each_exponent(
+            weights, [&](uint32_t symbol, int32_t change, int32_t, uint32_t) { changes[symbol / WARP] = change; });
         writer.put(used, LENGTH_BITS);
         for (uint32_t symbol = 0; symbol < used; ++symbol) {
             int32_t change = 0;

@@ -112,7 +112,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const BlockPlan plan = from.plans[chunk];
     const uint8_t fields[BLOCK_PLAN_BYTES] = {uint8_t(plan.is_cubic | plan.is_on_grid << 1), uint8_t(plan.slices),
                                               uint8_t(plan.share), uint8_t(plan.division), uint8_t(plan.lanes_log2)};
-    const uint8_t *tables = reinterpret_cast<const uint8_t *>(from.table_words + uint64_t(chunk) * blocks::TABLE_ROOM / 4);
+    const uint8_t *tables =
+        reinterpret_cast<const uint8_t *>(from.table_words + uint64_t(chunk) * blocks::TABLE_ROOM / 4);
     for (uint32_t i = rank.thread; i < align_up(record.lengths[BLOCK_PLAN], ALIGNMENT); i += rank.threads) {
         uint8_t byte = i < record.lengths[BLOCK_PLAN] && i >= BLOCK_PLAN_BYTES ? tables[i - BLOCK_PLAN_BYTES] : 0;
 #pragma unroll
@@ -179,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t at = place.words;
         for (uint32_t unit = 0; unit < place.units; ++unit) {
             const BlockUnit own = from.units[uint64_t(first + number) * from.units_of_block + unit];
-            const uint16_t *source = from.words + block_words_at(position, first + number, from.units_of_block) + own.place;
+            const uint16_t *source =
+                from.words + block_words_at(position, first + number, from.units_of_block) + own.place;
             for (uint32_t k = lane_id(); k < own.count; k += WARP) {
                 words[at + k] = source[k];
             }

@@ -86,8 +86,7 @@ extern "C" __global__ void __launch_bounds__(32)
         models.clear();
         __syncwarp();
         if (lane_id() == 0) {
-            const uint32_t *bits =
-                to.bitmaps + (uint64_t(number) * to.masks_of_block + mask) * to.bitmap_words;
+            const uint32_t *bits = to.bitmaps + (uint64_t(number) * to.masks_of_block + mask) * to.bitmap_words;
             EventList list{events, 0};
             list_events(tile, bits, mixed, models, list);
             // Every event takes at most a word.

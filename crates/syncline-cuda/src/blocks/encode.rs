@@ -13,15 +13,40 @@ use syncline_core::pipeline::blocks::mask_patterns;
 
 use super::sizes::Sizes;
 use super::structs::{
-    BlockMask, BlockPlace, BlockPlan, BlockRecord, BlockUnit, EncodeTables, EncodedBlocks, TABLE_ROOM,
+    BlockMask, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks, MAX_MASKS,
+    TABLE_ROOM,
 };
 use crate::container::progress::Progress;
+use crate::container::records::longest_record;
 use crate::container::structs::{ErrorSums, RecordPlaces};
 use crate::device::{Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab, element_span};
 use crate::quantize::structs::Step;
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/sample.cu`.
+    struct SampleKernels in "blocks/sample.cu", by (element_bytes: u32) {
+        with THREADS = QUANTIZE_THREADS;
+        with MOST_MASKS = MAX_MASKS;
+        fn blocks_sample(
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Element *", first_element: u64,
+            quantizer: In<Step>, interpolates: bool, round: u32, to: EncodedBlocks, samples: BlockSamples,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/blocks/choose.cu`.
+    struct ChooseKernels in "blocks/choose.cu" {
+        with THREADS = CHOOSE_THREADS;
+        fn blocks_choose(
+            geometry: DeviceGeometry, batch: ChunkBatch, quantizer: In<Step>, interpolates: bool, round: u32,
+            to: EncodedBlocks, samples: BlockSamples,
+        );
+    }
+}
 
 declare_kernels! {
     /// The kernel of `kernels/blocks/quantize.cu`.
@@ -81,17 +106,25 @@ declare_kernels! {
 
 /// Threads of the blocks of each kernel.
 const QUANTIZE_THREADS: u32 = 256;
+const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
 const TABLE_THREADS: u32 = 128;
 const ENCODE_THREADS: u32 = 256;
 const MASK_THREADS: u32 = 32;
 const LAYOUT_THREADS: u32 = 256;
 const WRITE_THREADS: u32 = 256;
+/// Pieces of the sample of a chunk, and plans that are considered in each of two rounds (`kernels/blocks/sample.cuh`).
+const PIECES: u32 = 4;
+const PLANS_OF_ROUNDS: [u32; 2] = [8, 2];
+/// Most elements of a piece.
+const PIECE_ELEMENTS: usize = 1 << 15;
 /// Blocks of threads that write a record.
 const WRITERS: u32 = 16;
 
 /// The kernels of one type of elements.
 #[derive(Debug)]
 struct Kernels {
+    sample: SampleKernels,
+    choose: ChooseKernels,
     quantize: QuantizeKernels,
     tables: TableKernels,
     encode: EncodeKernels,
@@ -108,7 +141,17 @@ pub struct BlockEncoder {
     geometry: DeviceGeometry,
     element_bytes: u32,
     measured: bool,
+    interpolates: bool,
     sizes: Sizes,
+}
+
+/// Memory for the samples of a batch.
+struct Samples<'a> {
+    bits: CudaViewMut<'a, u32>,
+    anchors: CudaViewMut<'a, i32>,
+    counts: CudaViewMut<'a, u32>,
+    bits_of_plans: CudaViewMut<'a, u64>,
+    best_bits: CudaViewMut<'a, u64>,
 }
 
 /// The chunks of a batch, coded and laid out.
@@ -155,11 +198,17 @@ impl Head {
 }
 
 impl BlockEncoder {
-    /// Loads the kernels for streams of blocks with such a header. Errors are summed up only if `measured`.
+    /// Loads the kernels for streams of blocks with such a header. Errors are summed up only if `measured`, and values
+    /// are not multiples of the step only if `interpolates`.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
-    pub fn new(device: &Device, header: &Header, geometry: &Geometry, measured: bool) -> Result<Self> {
+    pub fn new(
+        device: &Device,
+        header: &Header,
+        geometry: &Geometry,
+        (measured, interpolates): (bool, bool),
+    ) -> Result<Self> {
         let element_bytes = match header.element_type {
             ElementType::F32 => 4,
             ElementType::F64 => 8,
@@ -167,6 +216,8 @@ impl BlockEncoder {
         };
         Ok(Self {
             kernels: Kernels {
+                sample: SampleKernels::load(device, element_bytes)?,
+                choose: ChooseKernels::load(device)?,
                 quantize: QuantizeKernels::load(device, element_bytes, measured)?,
                 tables: TableKernels::load(device)?,
                 encode: EncodeKernels::load(device)?,
@@ -178,8 +229,14 @@ impl BlockEncoder {
             geometry: DeviceGeometry::new(geometry),
             element_bytes,
             measured,
+            interpolates,
             sizes: Sizes::new(geometry, mask_patterns(&header.patterns).len()),
         })
+    }
+
+    /// Returns the most bytes of a record.
+    pub(crate) fn longest_record(&self) -> u32 {
+        longest_record(&self.geometry, self.element_bytes)
     }
 
     /// Encodes the blocks of a batch, which is not empty, and writes their records but for the hashes behind those of
@@ -207,12 +264,21 @@ impl BlockEncoder {
         let to = self.argument(&mut made, &stream);
         let (blocks, chunks, geometry) = (batch.tiles(), batch.chunks(), self.geometry);
         let first_element = slab.first_element;
-        let Kernels { quantize, tables, encode, masks, layout, write } = &self.kernels;
+        let mut samples = self.samples(frame, batch)?;
+        let sample_argument = self.samples_argument(&mut samples, &stream);
+        let interpolates = self.interpolates;
+        let Kernels { sample, choose, quantize, tables, encode, masks, layout, write } = &self.kernels;
         // SAFETY: `allocate` has an entry for each chunk, block, and mask of the batch, and room for the most that its
         // elements give; the slab has its elements. Each kernel waits for the one before it.
         unsafe {
             let step: CudaView<'_, Step> =
                 constants.transmute(1).ok_or_else(|| CudaError::invalid("the constants are too short"))?;
+            for (round, plans) in (0..).zip(PLANS_OF_ROUNDS) {
+                launch!(sample.blocks_sample on &stream, Grid::new(chunks * PIECES * plans, QUANTIZE_THREADS);
+                    geometry, *batch, &slab.bytes, first_element, &step, interpolates, round, to, sample_argument)?;
+                launch!(choose.blocks_choose on &stream, Grid::new(chunks, CHOOSE_THREADS);
+                    geometry, *batch, &step, interpolates, round, to, sample_argument)?;
+            }
             launch!(quantize.blocks_quantize on &stream, Grid::new(blocks, QUANTIZE_THREADS);
                 geometry, *batch, &slab.bytes, first_element, &step, to)?;
             launch!(tables.blocks_tables on &stream, Grid::new(chunks, TABLE_THREADS).early(true); to)?;
@@ -229,17 +295,52 @@ impl BlockEncoder {
         Ok(made)
     }
 
+    fn samples<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch) -> Result<Samples<'a>> {
+        let chunks = batch.chunks() as usize;
+        let jobs = chunks * (PIECES * PLANS_OF_ROUNDS[0]) as usize;
+        let plans = chunks * PLANS_OF_ROUNDS.iter().sum::<u32>() as usize;
+        Ok(Samples {
+            bits: frame.slice(jobs * (1 + MAX_MASKS) * self.piece_elements().div_ceil(32))?,
+            anchors: frame.slice(jobs * self.sizes.anchors)?,
+            counts: frame.zeros(plans * CONTEXTS * SYMBOLS)?,
+            bits_of_plans: frame.zeros(plans)?,
+            best_bits: frame.slice(chunks)?,
+        })
+    }
+
+    fn samples_argument(&self, samples: &mut Samples<'_>, stream: &Arc<CudaStream>) -> BlockSamples {
+        BlockSamples {
+            bits: samples.bits.device_ptr_mut(stream).0,
+            anchors: samples.anchors.device_ptr_mut(stream).0,
+            counts: samples.counts.device_ptr_mut(stream).0,
+            bits_of_plans: samples.bits_of_plans.device_ptr_mut(stream).0,
+            best_bits: samples.best_bits.device_ptr_mut(stream).0,
+            piece_elements: self.piece_elements() as u32,
+            piece_words: self.piece_elements().div_ceil(32) as u32,
+            anchors_stride: self.sizes.anchors as u32,
+            unused: 0,
+        }
+    }
+
+    /// Returns the most elements of a piece.
+    fn piece_elements(&self) -> usize {
+        PIECE_ELEMENTS.min(self.tiling.unclipped_len() as usize)
+    }
+
     fn allocate<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch) -> Result<EncodedBatch<'a>> {
         let span = element_span(&self.tiling, batch);
         let elements = (span.end - span.start) as usize;
+        // Samples are coded before, in the same memory.
+        let of_samples = (batch.chunks() * PIECES * PLANS_OF_ROUNDS[0]) as usize * self.piece_elements();
+        let coded = elements.max(of_samples);
         let (chunks, blocks) = (batch.chunks() as usize, batch.tiles() as usize);
         let Sizes { anchors, masks, bitmap_words, units, .. } = self.sizes;
         let head = Head::new(&self.sizes, self.tiles_of_chunk());
         let words = elements + blocks * units * 32;
         Ok(EncodedBatch {
             plans: frame.zeros(chunks)?,
-            values: frame.slice((elements * self.element_bytes as usize).div_ceil(8))?,
-            codes: frame.slice(elements)?,
+            values: frame.slice((coded * self.element_bytes as usize).div_ceil(8))?,
+            codes: frame.slice(coded)?,
             missed: frame.slice(blocks * bitmap_words)?,
             mixed: frame.slice(blocks * bitmap_words)?,
             masks: frame.slice(blocks * masks)?,
@@ -300,14 +401,9 @@ impl BlockEncoder {
 }
 
 impl EncodedBatch<'_> {
-    /// Returns the start of each record in the output in bytes.
-    pub(crate) fn starts(&self) -> CudaView<'_, u64> {
-        self.starts.as_view()
-    }
-
-    /// Returns memory that nothing reads any more.
-    pub(crate) fn free_memory(&mut self) -> CudaViewMut<'_, u32> {
-        self.words.slice_mut(..)
+    /// Returns the start of each record in the output in bytes, and memory that nothing reads any more.
+    pub(crate) fn starts_and_memory(&mut self) -> (CudaView<'_, u64>, CudaViewMut<'_, u32>) {
+        (self.starts.as_view(), self.words.slice_mut(..))
     }
 
     /// Returns the errors of each chunk, if they are measured.
@@ -318,9 +414,11 @@ impl EncodedBatch<'_> {
 
 /// Returns the specializations for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let mut all = vec![TableKernels::specialization(), EncodeKernels::specialization()];
+    let mut all =
+        vec![ChooseKernels::specialization(), TableKernels::specialization(), EncodeKernels::specialization()];
     for element_bytes in [4, 8] {
         all.extend([false, true].map(|measured| QuantizeKernels::specialization(element_bytes, measured)));
+        all.push(SampleKernels::specialization(element_bytes));
         all.push(MaskKernels::specialization(element_bytes));
         all.push(LayoutKernels::specialization(element_bytes));
         all.push(WriteKernels::specialization(element_bytes));

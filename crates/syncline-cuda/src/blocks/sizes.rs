@@ -25,9 +25,10 @@ impl Sizes {
         // All codes but those of the first level, and boxes of these.
         let units = 1 + (elements >> UNIT_LOG2).max(1);
         let tiles = u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as usize;
+        let longest = geometry.unclipped_extent().into_iter().max().unwrap_or(1);
         Self {
             starts: tiles * units + 1,
-            anchors: geometry.unclipped_extent().into_iter().max().unwrap_or(1),
+            anchors: if geometry.axes() > 1 { longest } else { 1 },
             masks,
             bitmap_words: elements.div_ceil(32),
             units,

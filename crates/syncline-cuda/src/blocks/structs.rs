@@ -2,9 +2,9 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::MAX_PATTERNS;
+use syncline_core::contexts::lanes::{ELEMENTS_OF_LANE, MOST_LANES};
 use syncline_core::contexts::table::TABLE_LOG2;
 use syncline_core::contexts::{BINS, CODE_LIMIT, CONTEXTS, OWN_SYMBOLS, SYMBOLS};
-use syncline_core::contexts::lanes::{ELEMENTS_OF_LANE, MOST_LANES};
 use syncline_core::pipeline::blocks::UNIT_LOG2;
 
 use crate::device_struct::{DeviceStruct, device_struct};
@@ -20,6 +20,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     BlockRecord::C,
     ParsedBlocks::C,
     EncodedBlocks::C,
+    BlockSamples::C,
 ];
 
 /// Entries of the starts of the symbols of a table: one more than there are symbols, and what fills up words.
@@ -214,5 +215,26 @@ device_struct! {
         pub(super) masks_of_block: u32,
         pub(super) bitmap_words: u32,
         pub(super) units_of_block: u32,
+    }
+}
+
+device_struct! {
+    /// What codes of samples are made in, beside the values and the codes of [`EncodedBlocks`].
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct BlockSamples {
+        /// For each piece and plan of a round: bits of verbatim elements and of masks, in `piece_words` each.
+        pub(super) bits: CUdeviceptr as "uint32_t *",
+        /// For each piece and plan of a round, `anchors_stride` integers.
+        pub(super) anchors: CUdeviceptr as "int32_t *",
+        /// For each plan of each chunk: symbols by context, and the bits of everything else; 0 before.
+        pub(super) counts: CUdeviceptr as "uint32_t *",
+        pub(super) bits_of_plans: CUdeviceptr as "uint64_t *",
+        /// The bits of the best plan of each chunk.
+        pub(super) best_bits: CUdeviceptr as "uint64_t *",
+        /// Most elements of a piece, and words of a bit for each.
+        pub(super) piece_elements: u32,
+        pub(super) piece_words: u32,
+        pub(super) anchors_stride: u32,
+        pub(super) unused: u32,
     }
 }

@@ -13,11 +13,11 @@ use scratch::{Scratch, Sizes};
 
 use super::StreamInfo;
 use super::batches::Batch;
+use crate::blocks::{BlockDecoder, ParsedBatch};
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::container::parse::{Hashing, PROBLEM_HASH, RecordLocations, RecordParser, Records, problem_text};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::MAX_CHUNKS;
-use crate::blocks::{BlockDecoder, ParsedBatch};
 use crate::decode::{Decoding, TileDecoder};
 use crate::device::{Device, Frame, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};

@@ -80,7 +80,8 @@ fn blocks_with_masks_come_back() {
                 _ => value,
             })
             .collect();
-        let making = Making { tile_size: TileSize::Block, fill: Fill::of(&[-9999.0, 1e20]).unwrap(), ..Making::default() };
+        let making =
+            Making { tile_size: TileSize::Block, fill: Fill::of(&[-9999.0, 1e20]).unwrap(), ..Making::default() };
         for bound in [0.5, 0.001] {
             let made = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, Bound::Abs(bound), &making);
             comes_back::<f32>(device, &stream, &made, &format!("{extents:?} {bound}"));

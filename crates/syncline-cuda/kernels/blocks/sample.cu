@@ -1,0 +1,86 @@
+// Codes the pieces of the samples of a batch with each plan of a round: a block of threads for each piece and plan.
+//
+// ELEMENT_BYTES  4: f32, 8: f64
+// THREADS        threads of a block
+// MOST_MASKS     masks that a block can have
+#define LOGARITHM 0
+#include "blocks/count.cuh"
+#include "blocks/quantize.cuh"
+#include "blocks/sample.cuh"
+#include "device/block.cuh"
+#include "device/sync.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    blocks_sample(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
+                  const Element *slab, uint64_t first_element, const Step *quantizer, uint32_t interpolates,
+                  uint32_t round, const __grid_constant__ EncodedBlocks to,
+                  const __grid_constant__ BlockSamples samples) {
+    __shared__ SymbolCounts counts;
+    __shared__ BlockMask masks[MOST_MASKS];
+    __shared__ uint64_t warp_sums[THREADS / WARP];
+    grid_dependency_wait();
+    launch_dependents();
+    const uint32_t plans = round == 0 ? FIRST_PLANS : SECOND_PLANS;
+    const uint32_t chunk = blockIdx.x / (PIECES * plans), job = blockIdx.x % (PIECES * plans), number = job / plans;
+    const uint32_t plan_number = job % plans + (round == 0 ? 0 : FIRST_PLANS);
+    const Sample sample(geometry, batch, chunk);
+    BlockPlan best = to.plans[chunk];
+    const bool is_there = round == 0 ? plan_number < first_plans(geometry) : best.slices != 0;
+    if (number >= sample.pieces || !is_there) {
+        return;
+    }
+    const Step &step = *quantizer;
+    best.is_on_grid = interpolates == 0 || is_lattice(step);
+    const BlockPlan plan = considered_plan(geometry, plan_number, best);
+    const Tile piece = sample.piece(geometry, number);
+    const uint32_t elements = piece.elements();
+    const BlockShape shape(piece, geometry, plan.slices);
+    const Element *first = slab + (piece.first_element - first_element);
+    // Room for a piece and a plan.
+    const uint64_t room = uint64_t(chunk) * PIECES * FIRST_PLANS + job;
+    uint32_t *bits = samples.bits + room * (1 + MOST_MASKS) * samples.piece_words;
+    const CodedBlock block{shape,
+                           plan,
+                           step,
+                           first,
+                           static_cast<Element *>(to.values) + room * samples.piece_elements,
+                           to.codes + room * samples.piece_elements,
+                           bits};
+    uint32_t *bitmaps = bits + samples.piece_words;
+    const BoxPlaces places(piece.ny, piece.nx);
+    for (uint32_t mask = 0; mask < to.masks_of_block; ++mask) {
+        // Zeros that codes do not keep are masked; on a grid they are kept.
+        if (mask < step.pattern_count || plan.is_on_grid == 0) {
+            const Bits pattern = mask < step.pattern_count ? Bits(step.patterns[mask]) : Bits(0);
+            find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, pattern, masks[mask],
+                      bitmaps + mask * samples.piece_words);
+        } else if (threadIdx.x == 0) {
+            masks[mask].kind = MASK_NOTHING;
+        }
+    }
+    for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
+        (&counts.of[0][0])[i] = 0;
+    }
+    __syncthreads();
+    const BlockMasks all_masks(masks, bitmaps, to.masks_of_block, samples.piece_words);
+    quantize_block(block, all_masks, elements, samples.anchors + room * samples.anchors_stride);
+    count_symbols(block, shape, BlockUnits(shape, plan), all_masks, counts);
+    __syncthreads();
+    const uint64_t own_plan = uint64_t(chunk) * PLANS + plan_number;
+    uint32_t *all = samples.counts + own_plan * (sizeof(counts) / 4);
+    uint64_t own_bits = 0, total;
+    for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
+        const uint32_t count = (&counts.of[0][0])[i];
+        if (count != 0) {
+            atomicAdd(&all[i], count);
+            own_bits += uint64_t(count) * bits_of_symbol(i % blocks::SYMBOLS);
+        }
+    }
+    for (uint32_t i = threadIdx.x; i < ceil_div(elements, 32); i += THREADS) {
+        own_bits += uint64_t(__popc(block.missed[i])) * 8 * (4 + ELEMENT_BYTES);
+    }
+    block_exclusive_sum<THREADS, uint64_t>(own_bits, warp_sums, total);
+    if (threadIdx.x == 0) {
+        atomicAdd(reinterpret_cast<unsigned long long *>(&samples.bits_of_plans[own_plan]), total);
+    }
+}
