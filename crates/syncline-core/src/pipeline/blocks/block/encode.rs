@@ -1,8 +1,8 @@
 //! The elements of a block to codes.
 
 use super::{Block, UnitEvents};
-use crate::contexts::context_row;
 use crate::contexts::lanes::Event;
+use crate::contexts::{context_row, half_octaves, kind_of};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
 use crate::pipeline::blocks::units::whole_row;
@@ -174,14 +174,14 @@ impl<T: Real> Kernel for CollectEvents<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) {
+    fn run<I: InstructionSet>(self, isa: I) {
         let Self { block, number, class } = self;
         let level = block.levels[number];
         let [nz, ny, nx] = level.class(class);
         let slices = block.plan.slices.is_some();
         let in_boxes = number == 0 && block.plan.division != Division::One;
-        let mut sums = Vec::new();
-        let mut contexts = vec![0; nx];
+        let (mut sums, mut contexts) = (vec![0; nx], vec![0; nx]);
+        let of_kind = half_octaves(kind_of(number, class));
         for (z, y) in (0..nz).flat_map(|z| (0..ny).map(move |y| (z, y))) {
             let mut unit = if in_boxes { block.boxes.first_of_row([z, y]) } else { 0 };
             let mut start = 0;
@@ -192,7 +192,8 @@ impl<T: Real> Kernel for CollectEvents<'_, T> {
                 };
                 let contexts = &mut contexts[..part.x[1] - part.x[0]];
                 let known = (&block.code_lattice[..], &block.codes[number]);
-                context_row(known, (&level, number), class, [z, y], &part, (&mut sums, contexts));
+                let out = (&of_kind, &mut sums[..], &mut *contexts);
+                context_row(isa, known, (&level, number), class, [z, y], &part, out);
                 let at = (z * ny + y) * nx + start;
                 let codes = &block.codes[number][class][at..][..contexts.len()];
                 let events = &mut block.events[if in_boxes { unit + 1 } else { 0 }].events;
