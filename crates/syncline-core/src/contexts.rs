@@ -12,6 +12,6 @@ pub mod rans;
 mod symbol;
 pub mod table;
 
-pub use activity::{BINS, CLASSES, CONTEXTS, Unit, context_row};
+pub use activity::{BINS, CLASSES, CONTEXTS, HalfOctaves, Unit, context_row, half_octaves, kind_of};
 pub use bits::{PackedReader, PackedWriter};
 pub use symbol::{CODE_LIMIT, OWN_SYMBOLS, SYMBOLS, Symbol};

@@ -11,9 +11,7 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
-use crate::backend::{
-    BLOCKS_ON_CPU, Choice, Execution, Stopwatch, Work, encode_obstacle, is_on_gpu, pipeline_obstacle,
-};
+use crate::backend::{Choice, Execution, Stopwatch, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
 use crate::devices::Backend;
 use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
@@ -60,7 +58,8 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let array = ArraySource::new(source, offset, element_type);
     let work = Work::Compress(options.effort());
     let stopwatch = Stopwatch::start(work, bytes);
-    let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
+    let mut choice =
+        Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options, element_type))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {
@@ -83,9 +82,6 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let tile_size = tile_size(&array, &resolved)?;
     let header = header_for(element_type, shape, options, tile_size, &resolved);
     let geometry = header.geometry()?;
-    if gpu.is_some() && header.tile_size == TileSize::Block {
-        (gpu, choice.reason) = (None, BLOCKS_ON_CPU.into());
-    }
     if let (Some((compression, names)), Some(gpus)) = (gpu.take(), &gpus) {
         match compression.with_geometry(gpus, &geometry, options) {
             Ok(compression) => gpu = Some((compression, names)),
@@ -138,7 +134,7 @@ pub(crate) fn summary(
         bound,
         abs_bound: header.abs_bound,
         step: header.step,
-        range: resolved.range,
+        range: header.value_range(),
         fills: resolved.patterns.iter().map(fill).collect(),
         uncompressed_bytes: header.shape.len() * header.element_type.size() as u64,
         compressed_bytes,

@@ -3,9 +3,13 @@
 //! Codes whose contexts are known at the same time are coded side by side, so that a processor works on the state of
 //! one while those of others wait. Giesen, "Interleaved entropy coders" (2014).
 
-use super::activity::CONTEXTS;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+use super::activity::{CLASSES, CONTEXTS, HalfOctaves, half_octaves};
 use super::symbol::{SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
+use crate::simd::InstructionSet;
 
 /// Most states of a unit.
 pub const MOST_LANES: usize = 32;
@@ -168,9 +172,16 @@ impl DivisionTable {
 /// The tables of a chunk for the decoder: what each slot of each table stands for, see [`Slot`].
 #[derive(Clone, Debug)]
 pub struct SlotTables {
+    /// Of as many tables as there are numbers, so that none is out of bounds.
     slots: Vec<u32>,
-    of_context: [u8; CONTEXTS],
+    /// The number of the table of each half octave, by the kind of elements.
+    pub of_half_octaves: [HalfOctaves; CLASSES],
 }
+
+/// The number of the table of elements without a code: it leaves a state as it is.
+pub const NO_TABLE: u8 = TABLES as u8 - 1;
+/// Numbers of tables. There are fewer contexts.
+const TABLES: usize = 128;
 
 /// What a slot stands for: 11 bits of the frequency of its symbol less 1, 11 of its distance from the symbol's start,
 /// and the symbol.
@@ -201,20 +212,28 @@ impl Slot {
 impl SlotTables {
     /// Prepares the tables of a chunk.
     pub fn new(tables: &Tables) -> Self {
-        let mut slots = Vec::with_capacity(tables.tables.len() << TABLE_LOG2);
-        for table in &tables.tables {
+        let mut slots = vec![0; TABLES << TABLE_LOG2];
+        for (table, slots) in tables.tables.iter().zip(slots.chunks_exact_mut(1 << TABLE_LOG2)) {
+            let mut slots = slots.iter_mut();
             for symbol in 0..SYMBOLS {
                 let frequency = table.frequency(symbol);
-                slots.extend((0..frequency).map(|offset| Slot::new(frequency, offset, symbol as u32).0));
+                let all = (0..frequency).map(|offset| Slot::new(frequency, offset, symbol as u32).0);
+                slots.by_ref().zip(all).for_each(|(slot, value)| *slot = value);
             }
         }
-        Self { slots, of_context: tables.of_context }
+        let none = &mut slots[usize::from(NO_TABLE) << TABLE_LOG2..];
+        none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
+        let of = |kind: usize, half_octave: u8| {
+            tables.of_context[usize::from(half_octaves(kind).0[usize::from(half_octave)])]
+        };
+        let of_half_octaves =
+            std::array::from_fn(|kind| HalfOctaves(std::array::from_fn(|half_octave| of(kind, half_octave as u8))));
+        Self { slots, of_half_octaves }
     }
 
     #[inline(always)]
-    fn find(&self, context: u8, slot: u32) -> Slot {
-        let table = usize::from(self.of_context[usize::from(context)]);
-        Slot(self.slots[table << TABLE_LOG2 | slot as usize])
+    fn find(&self, table: u8, slot: u32) -> Slot {
+        Slot(self.slots[(usize::from(table) % TABLES) << TABLE_LOG2 | slot as usize])
     }
 }
 
@@ -239,23 +258,40 @@ impl<'a> Decoder<'a> {
         is_valid.then_some(Self { states, lanes, words: rest, at: 0 })
     }
 
-    /// Reads the codes of a run by their contexts.
-    pub fn run(&mut self, contexts: &[u8], tables: &SlotTables, codes: &mut [i32]) {
-        for (contexts, codes) in contexts.chunks(self.lanes).zip(codes.chunks_mut(self.lanes)) {
-            self.group(contexts, tables, codes);
+    /// Reads the codes of a run by the numbers of their tables. Both are a multiple of [`MOST_LANES`] long: behind the
+    /// run is [`NO_TABLE`], which gives the code 0.
+    ///
+    /// # Panics
+    /// The lengths are others.
+    #[inline(always)]
+    pub fn run<I: InstructionSet>(&mut self, isa: I, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+        assert!(of_codes.len() == codes.len() && codes.len().is_multiple_of(MOST_LANES));
+        #[cfg(target_arch = "x86_64")]
+        if let Some(token) = isa.avx2() {
+            match self.lanes {
+                32 => return avx2::run::<4>(token, self, of_codes, tables, codes),
+                16 => return avx2::run::<2>(token, self, of_codes, tables, codes),
+                8 => return avx2::run::<1>(token, self, of_codes, tables, codes),
+                _ => {}
+            }
+        }
+        self.run_by_one(of_codes, tables, codes);
+    }
+
+    /// Does what [`Self::run`] does, one code after another.
+    fn run_by_one(&mut self, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+        for (of_codes, codes) in of_codes.chunks(self.lanes).zip(codes.chunks_mut(self.lanes)) {
+            self.group(of_codes, tables, codes);
         }
     }
 
     #[inline(always)]
-    fn group(&mut self, contexts: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+    fn group(&mut self, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
         let (mut symbols, mut bits) = ([0; MOST_LANES], [0; MOST_LANES]);
         let mut any_further = false;
-        for (lane, &context) in contexts.iter().enumerate() {
-            if context == NO_CONTEXT {
-                continue;
-            }
+        for (lane, &table) in of_codes.iter().enumerate() {
             let state = self.states[lane];
-            let slot = tables.find(context, state % TOTAL);
+            let slot = tables.find(table, state % TOTAL);
             symbols[lane] = slot.symbol();
             let count = Symbol::bits_of(slot.symbol());
             let state = slot.frequency() * (state >> TABLE_LOG2) + slot.offset();
@@ -265,7 +301,7 @@ impl<'a> Decoder<'a> {
             self.refill(lane, state >> first);
         }
         if any_further {
-            for lane in 0..contexts.len() {
+            for lane in 0..of_codes.len() {
                 let count = Symbol::bits_of(symbols[lane]).saturating_sub(FIRST_BITS);
                 let state = self.states[lane];
                 bits[lane] |= (state & ((1 << count) - 1)) << FIRST_BITS;
@@ -298,6 +334,23 @@ mod tests {
     use super::super::bits::PackedWriter;
     use super::super::table::Counts;
     use super::*;
+    use crate::simd::{self, Kernel};
+
+    struct Run<'a, 'w> {
+        decoder: &'a mut Decoder<'w>,
+        of_codes: &'a [u8],
+        slots: &'a SlotTables,
+        codes: &'a mut [i32],
+    }
+
+    impl Kernel for Run<'_, '_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<I: InstructionSet>(self, isa: I) {
+            self.decoder.run(isa, self.of_codes, self.slots, self.codes);
+        }
+    }
 
     #[test]
     fn codes_are_decoded_in_order() {
@@ -326,21 +379,41 @@ mod tests {
             if words == 0 {
                 continue;
             }
-            let tables = SlotTables::new(&tables);
-            let contexts: Vec<u8> = events.iter().map(|event| event.context()).collect();
-            let read = |mut decoder: Decoder| {
-                let mut codes = vec![0; events.len()];
-                for (start, end) in ends.into_iter().zip(&ends[1..]).map(|(start, &end)| (start as usize, end as usize))
-                {
-                    decoder.run(&contexts[start..end], &tables, &mut codes[start..end]);
-                }
-                (codes, decoder.is_finished())
+            let slots = SlotTables::new(&tables);
+            let table = |event: &Event| match *event {
+                Event::NONE => NO_TABLE,
+                event => tables.of_context[usize::from(event.context())],
             };
-            let (codes, is_finished) = read(Decoder::new(&out, lanes).unwrap());
-            assert!(is_finished && codes.iter().eq(events.iter().map(|event| event.code()).collect::<Vec<_>>().iter()));
+            let read = |decoder: &Decoder, by_one: bool| {
+                let (mut decoder, mut codes) = (decoder.clone(), Vec::new());
+                for (start, &end) in ends.iter().zip(&ends[1..]) {
+                    let events = &events[*start as usize..end as usize];
+                    let mut of_codes: Vec<u8> = events.iter().map(table).collect();
+                    of_codes.resize(events.len().next_multiple_of(MOST_LANES), NO_TABLE);
+                    let mut run = vec![0; of_codes.len()];
+                    match by_one {
+                        true => decoder.run_by_one(&of_codes, &slots, &mut run),
+                        false => simd::run(Run {
+                            decoder: &mut decoder,
+                            of_codes: &of_codes,
+                            slots: &slots,
+                            codes: &mut run,
+                        }),
+                    }
+                    codes.extend_from_slice(&run[..events.len()]);
+                }
+                (codes, decoder.states, decoder.at, decoder.is_finished())
+            };
+            let both = |decoder: &Decoder| {
+                let [by_one, by_vector] = [true, false].map(|by_one| read(decoder, by_one));
+                assert!(by_one == by_vector, "{limit} {log2}");
+                by_one
+            };
+            let (codes, .., is_finished) = both(&Decoder::new(&out, lanes).unwrap());
+            assert!(is_finished && codes.iter().copied().eq(events.iter().map(|event| event.code())));
             // A unit that is cut off ends elsewhere.
             if out.len() > 4 * lanes {
-                assert!(!read(Decoder::new(&out[..out.len() - 2], lanes).unwrap()).1);
+                assert!(!both(&Decoder::new(&out[..out.len() - 2], lanes).unwrap()).3);
             }
         }
         assert!(Decoder::new(&[0, 0, 0, 0], 1).is_none() && Decoder::new(&[0, 0, 1, 0], 2).is_none());

@@ -3,10 +3,10 @@
 //
 // THREADS  threads of a block
 #include "blocks/logarithm.cuh"
+#include "blocks/masks.cuh"
 #include "blocks/sample.cuh"
 #include "blocks/tables.cuh"
 #include "device/sync.cuh"
-#include "quantize/structs.cuh"
 
 static_assert(THREADS == FIRST_PLANS * WARP, "a warp for each plan");
 // A lane takes about two bytes more than it carries.
@@ -61,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     uint64_t bits = round == 0 ? ~uint64_t(0) : samples.best_bits[chunk];
+    best.masks = masks_of(*quantizer);
     best.is_on_grid = interpolates == 0 || quantizer->step > 2.0 * quantizer->limit;
     const BlockPlan first = best;
     for (uint32_t i = 0; i < plans; ++i) {

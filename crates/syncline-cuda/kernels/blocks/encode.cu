@@ -114,8 +114,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const BlockUnits units(shape, plan);
     const uint64_t position = tile.elements_before - geometry.elements_before(batch.first_tile);
     const BlockCodes codes{shape, to.codes + position};
-    const BlockMasks masks(to.masks + uint64_t(number) * to.masks_of_block,
-                           to.bitmaps + uint64_t(number) * to.masks_of_block * to.bitmap_words, to.masks_of_block,
+    const BlockMasks masks(to.masks + uint64_t(number) * to.masks_stride,
+                           to.bitmaps + uint64_t(number) * to.masks_stride * to.bitmap_words, plan.masks,
                            to.bitmap_words);
     for (uint32_t unit = warp_id(); unit < units.count(); unit += THREADS / WARP) {
         const bool is_box = unit > 0;

@@ -36,13 +36,15 @@ __device__ inline uint32_t write_anchors(const Geometry &geometry, uint64_t firs
 
 // Writes the kinds of masks, and finds where bitmaps are in their section. Returns the bytes of the section. Called by
 // one thread.
-__device__ inline uint32_t write_kinds(BlockMask *masks, uint32_t *starts, uint32_t count, uint32_t *to,
-                                       uint32_t &is_raw) {
+__device__ inline uint32_t write_kinds(BlockMask *masks, uint32_t *starts, uint32_t blocks, uint32_t own,
+                                       uint32_t stride, uint32_t *to, uint32_t &is_raw) {
+    const uint32_t count = blocks * own;
     uint32_t at = align_up(ceil_div(count, 4), 4);
     bool any = false;
     uint32_t word = 0;
     for (uint32_t i = 0; i < count; ++i) {
-        const BlockMask mask = masks[i];
+        const uint32_t place = i / own * stride + i % own;
+        const BlockMask mask = masks[place];
         any |= mask.kind != MASK_NOTHING;
         is_raw |= mask.kind == MASK_TOO_LONG;
         word |= (mask.kind & 3) << i % 16 * 2;
@@ -50,7 +52,7 @@ __device__ inline uint32_t write_kinds(BlockMask *masks, uint32_t *starts, uint3
             to[i / 16] = word;
             word = 0;
         }
-        starts[i] = at;
+        starts[place] = at;
         at += mask.kind == MASK_BITMAP ? 4 + 2 * mask.words : 0;
     }
     return any ? at : 0;
@@ -140,9 +142,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             write_anchors(geometry, tile, tiles, from.anchors + uint64_t(first) * from.anchors_stride,
                           from.anchors_stride, plan.slices, head + from.anchors_at);
     } else if (threadIdx.x == WARP) {
-        const uint64_t mask = uint64_t(first) * from.masks_of_block;
-        shared.lengths[BLOCK_MASKS] = write_kinds(from.masks + mask, from.mask_starts + mask,
-                                                  tiles * from.masks_of_block, head + from.kinds_at, shared.is_raw);
+        const uint64_t mask = uint64_t(first) * from.masks_stride;
+        shared.lengths[BLOCK_MASKS] = write_kinds(from.masks + mask, from.mask_starts + mask, tiles, plan.masks,
+                                                  from.masks_stride, head + from.kinds_at, shared.is_raw);
     } else if (threadIdx.x == 2 * WARP) {
         shared.lengths[BLOCK_PLAN] = BLOCK_PLAN_BYTES + from.encode_tables[chunk].bytes;
     }

@@ -2,6 +2,7 @@
 #pragma once
 #include "blocks/structs.cuh"
 #include "common.cuh"
+#include "quantize/structs.cuh"
 
 // Kinds of masks.
 constexpr uint32_t MASK_NOTHING = 0, MASK_ALL = 1, MASK_BITMAP = 2;
@@ -35,3 +36,12 @@ struct BlockMasks {
         return is;
     }
 };
+
+// Returns the masks of a block: one for each pattern of the header and, if 0.0 is none of them, one for it.
+__device__ inline uint32_t masks_of(const Step &step) {
+    bool has_zero = false;
+    for (uint32_t i = 0; i < step.pattern_count; ++i) {
+        has_zero |= step.patterns[i] == 0;
+    }
+    return step.pattern_count + !has_zero;
+}

@@ -36,10 +36,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                            static_cast<Element *>(to.values) + position,
                            to.codes + position,
                            to.missed + uint64_t(number) * to.bitmap_words};
-    BlockMask *own_masks = to.masks + uint64_t(number) * to.masks_of_block;
-    uint32_t *bitmaps = to.bitmaps + uint64_t(number) * to.masks_of_block * to.bitmap_words;
+    BlockMask *own_masks = to.masks + uint64_t(number) * to.masks_stride;
+    uint32_t *bitmaps = to.bitmaps + uint64_t(number) * to.masks_stride * to.bitmap_words;
     const BoxPlaces places(tile.ny, tile.nx);
-    for (uint32_t mask = 0; mask < to.masks_of_block; ++mask) {
+    for (uint32_t mask = 0; mask < plan.masks; ++mask) {
         if (mask < step.pattern_count) {
             find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, Bits(step.patterns[mask]),
                       own_masks[mask], bitmaps + mask * to.bitmap_words);
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     int32_t *anchors = to.anchors + uint64_t(number) * to.anchors_stride;
-    quantize_block(block, BlockMasks(own_masks, bitmaps, to.masks_of_block, to.bitmap_words), elements, anchors);
+    quantize_block(block, BlockMasks(own_masks, bitmaps, plan.masks, to.bitmap_words), elements, anchors);
     // Counts the verbatim elements, and the zeros among them.
     const auto count_missed = [&](bool of_zeros) {
         uint32_t own = 0, all;
@@ -67,17 +67,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         block_exclusive_sum<THREADS>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
         return all;
     };
-    if (to.masks_of_block > step.pattern_count && count_missed(true) > FEW_ZEROS) {
+    if (plan.masks > step.pattern_count && count_missed(true) > FEW_ZEROS) {
         const uint32_t mask = step.pattern_count;
         find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, Bits(0), own_masks[mask],
                   bitmaps + mask * to.bitmap_words);
-        quantize_block(block, BlockMasks(own_masks, bitmaps, to.masks_of_block, to.bitmap_words), elements, anchors);
+        quantize_block(block, BlockMasks(own_masks, bitmaps, plan.masks, to.bitmap_words), elements, anchors);
     }
     const uint32_t verbatim = count_missed(false);
     if (threadIdx.x == 0) {
         to.verbatim[number] = verbatim;
     }
-    const BlockMasks masks(own_masks, bitmaps, to.masks_of_block, to.bitmap_words);
+    const BlockMasks masks(own_masks, bitmaps, plan.masks, to.bitmap_words);
     count_symbols(block, shape, BlockUnits(shape, plan), masks, counts);
     __syncthreads();
     uint32_t *all = to.counts + uint64_t(chunk) * (sizeof(counts) / 4);

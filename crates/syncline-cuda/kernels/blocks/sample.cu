@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Step &step = *quantizer;
     best.is_on_grid = interpolates == 0 || is_lattice(step);
     const BlockPlan plan = considered_plan(geometry, plan_number, best);
+    const uint32_t masks_of_block = masks_of(step);
     const Tile piece = sample.piece(geometry, number);
     const uint32_t elements = piece.elements();
     const BlockShape shape(piece, geometry, plan.slices);
@@ -48,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                            bits};
     uint32_t *bitmaps = bits + samples.piece_words;
     const BoxPlaces places(piece.ny, piece.nx);
-    for (uint32_t mask = 0; mask < to.masks_of_block; ++mask) {
+    for (uint32_t mask = 0; mask < masks_of_block; ++mask) {
         // Zeros that codes do not keep are masked; on a grid they are kept.
         if (mask < step.pattern_count || plan.is_on_grid == 0) {
             const Bits pattern = mask < step.pattern_count ? Bits(step.patterns[mask]) : Bits(0);
@@ -62,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         (&counts.of[0][0])[i] = 0;
     }
     __syncthreads();
-    const BlockMasks all_masks(masks, bitmaps, to.masks_of_block, samples.piece_words);
+    const BlockMasks all_masks(masks, bitmaps, masks_of_block, samples.piece_words);
     quantize_block(block, all_masks, elements, samples.anchors + room * samples.anchors_stride);
     count_symbols(block, shape, BlockUnits(shape, plan), all_masks, counts);
     __syncthreads();

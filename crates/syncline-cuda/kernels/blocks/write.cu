@@ -123,21 +123,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         section(BLOCK_PLAN)[i] = byte;
     }
     if (record.lengths[BLOCK_MASKS] > 0) {
-        const uint32_t count = tiles * from.masks_of_block;
-        const uint64_t mask = uint64_t(first) * from.masks_of_block;
+        const uint32_t count = tiles * plan.masks;
+        const uint64_t mask = uint64_t(first) * from.masks_stride;
         uint8_t *to = section(BLOCK_MASKS);
         for (uint32_t i = rank.thread; i < align_up(ceil_div(count, 4), 4); i += rank.threads) {
             to[i] = reinterpret_cast<const uint8_t *>(head + from.kinds_at)[i];
         }
         for (uint32_t i = warp; i < count; i += warps) {
-            const BlockMask own = from.masks[mask + i];
+            const uint64_t place = mask + i / plan.masks * from.masks_stride + i % plan.masks;
+            const BlockMask own = from.masks[place];
             if (own.kind != MASK_BITMAP) {
                 continue;
             }
-            const Tile tile = geometry.tile(first_tile + i / from.masks_of_block);
+            const Tile tile = geometry.tile(first_tile + i / plan.masks);
             const uint16_t *words =
                 reinterpret_cast<const uint16_t *>(from.codes + (tile.elements_before - batch_before)) + own.offset;
-            uint16_t *target = reinterpret_cast<uint16_t *>(to + from.mask_starts[mask + i]);
+            uint16_t *target = reinterpret_cast<uint16_t *>(to + from.mask_starts[place]);
             if (lane_id() < 2) {
                 target[lane_id()] = uint16_t(own.words >> 16 * lane_id());
             }

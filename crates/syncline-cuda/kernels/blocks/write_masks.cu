@@ -68,15 +68,15 @@ extern "C" __global__ void __launch_bounds__(32)
     __shared__ Models models;
     grid_dependency_wait();
     launch_dependents();
-    const uint32_t number = blockIdx.x;
+    const uint32_t number = blockIdx.x, masks = to.plans[number / batch.chunk_tiles].masks;
     const Tile tile = geometry.tile(batch.first_tile + number);
     const uint64_t position = tile.elements_before - geometry.elements_before(batch.first_tile);
     const uint32_t elements = tile.elements();
     uint16_t *events = reinterpret_cast<uint16_t *>(static_cast<uint8_t *>(to.values) + position * ELEMENT_BYTES);
     uint16_t *words = reinterpret_cast<uint16_t *>(to.codes + position), *end = words + 2 * elements;
     uint32_t *mixed = to.mixed + uint64_t(number) * to.bitmap_words;
-    for (uint32_t mask = 0; mask < to.masks_of_block; ++mask) {
-        BlockMask &own = to.masks[uint64_t(number) * to.masks_of_block + mask];
+    for (uint32_t mask = 0; mask < masks; ++mask) {
+        BlockMask &own = to.masks[uint64_t(number) * to.masks_stride + mask];
         if (own.kind != MASK_BITMAP) {
             continue;
         }
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(32)
         models.clear();
         __syncwarp();
         if (lane_id() == 0) {
-            const uint32_t *bits = to.bitmaps + (uint64_t(number) * to.masks_of_block + mask) * to.bitmap_words;
+            const uint32_t *bits = to.bitmaps + (uint64_t(number) * to.masks_stride + mask) * to.bitmap_words;
             EventList list{events, 0};
             list_events(tile, bits, mixed, models, list);
             // Every event takes at most a word.

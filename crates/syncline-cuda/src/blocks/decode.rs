@@ -99,7 +99,7 @@ impl BlockDecoder {
     /// [`CudaError::InvalidArgument`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let element_bytes = header.element_type.size() as u32;
-        if !header.element_type.is_lossy_capable() {
+        if !header.element_type.is_computed() {
             return Err(CudaError::invalid(format!("arrays of {} have no blocks", header.element_type)));
         }
         let given = mask_patterns(&header.patterns);

@@ -393,7 +393,7 @@ impl BlockEncoder {
             kinds_at: head.kinds_at as u32,
             sizes_at: head.sizes_at as u32,
             anchors_stride: self.sizes.anchors as u32,
-            masks_of_block: self.sizes.masks as u32,
+            masks_stride: self.sizes.masks as u32,
             bitmap_words: self.sizes.bitmap_words as u32,
             units_of_block: self.sizes.units as u32,
         }

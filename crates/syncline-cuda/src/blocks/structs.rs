@@ -67,7 +67,8 @@ device_struct! {
         pub(super) division: u32,
         /// Most lanes of a unit, as an exponent of 2.
         pub(super) lanes_log2: u32,
-        pub(super) unused: u32,
+        /// Masks of a block. Set where blocks are encoded.
+        pub(super) masks: u32,
     }
 }
 
@@ -183,8 +184,8 @@ device_struct! {
         /// `bitmap_words` for each block: a bit for each element that must be verbatim, and memory for masks.
         pub(super) missed: CUdeviceptr as "uint32_t *",
         pub(super) mixed: CUdeviceptr as "uint32_t *",
-        /// `masks_of_block` for each block: what they are, their bits in `bitmap_words`, and where they are in their
-        /// section in bytes. The offset of a coded bitmap is that of its words among the codes of its block.
+        /// Room for `masks_stride` masks of each block: what they are, their bits in `bitmap_words`, and where they are
+        /// in their section in bytes. The offset of a coded bitmap is that of its words among the codes of its block.
         pub(super) masks: CUdeviceptr as "BlockMask *",
         pub(super) bitmaps: CUdeviceptr as "uint32_t *",
         pub(super) mask_starts: CUdeviceptr as "uint32_t *",
@@ -212,7 +213,7 @@ device_struct! {
         pub(super) kinds_at: u32,
         pub(super) sizes_at: u32,
         pub(super) anchors_stride: u32,
-        pub(super) masks_of_block: u32,
+        pub(super) masks_stride: u32,
         pub(super) bitmap_words: u32,
         pub(super) units_of_block: u32,
     }

@@ -23,7 +23,7 @@ use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
-use crate::backend::BLOCKS_ON_CPU;
+use crate::backend::type_obstacle;
 use crate::io::ReadAt;
 use crate::options::CompressOptions;
 use crate::report::Summary;
@@ -281,6 +281,9 @@ impl Compressor {
                 options.coder()
             )));
         }
+        if !lossless && let Some(obstacle) = type_obstacle(element_type) {
+            return Err(CudaError::Unsupported(obstacle));
+        }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody else uses them meanwhile.
@@ -299,13 +302,13 @@ impl Compressor {
                 none => none.insert(LossyCompressor::new(self.device, &self.stream, Sizing::Measured)?),
             };
             let input = input.as_view();
-            let mut of_device = device_options(options)?;
+            let mut of_device = device_options(options);
             if options.tile().is_none() {
                 let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
                 let array = DeviceArray { stream: &self.stream, bytes: &input };
                 let array = ArraySource::new(&array, 0, element_type);
                 of_device.tile_size =
-                    tile_size::choose(&array, element_type, shape, options, &resolved, &TileSize::TILES)?;
+                    tile_size::choose(&array, element_type, shape, options, &resolved, &TileSize::ALL)?;
             }
             compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
         };
@@ -384,6 +387,9 @@ impl Compressor {
             let text = format!("the input has {} bytes, but its outline is of {} bytes", input.len, info.stream_len());
             return Err(Error::invalid(text));
         }
+        if info.header().pipeline != Pipeline::Lossless {
+            info.check_decompressible().map_err(error)?;
+        }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }.map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
@@ -406,7 +412,7 @@ impl Compressor {
                 self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }
             _ => {
-                // SAFETY: as above; lossy streams have elements of f32 or f64, which `Header::parse` checked.
+                // SAFETY: as above; other types than f32 and f64 were refused.
                 let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
                 self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }
@@ -467,22 +473,18 @@ impl Compressor {
 
 /// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample, and
 /// large in place of blocks for pointwise bounds, as on the CPU.
-///
-/// # Errors
-/// [`CudaError::Unsupported`] for blocks.
-pub(super) fn device_options(options: &CompressOptions) -> std::result::Result<DeviceOptions, CudaError> {
+pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
     let tile_size = match (options.tile(), options.bound()) {
         (Some(TileSize::Block), Bound::PwRel(_)) => TileSize::Large,
-        (Some(TileSize::Block), _) => return Err(CudaError::Unsupported(BLOCKS_ON_CPU.into())),
         (size, _) => size.unwrap_or_default(),
     };
-    Ok(DeviceOptions {
+    DeviceOptions {
         fill: options.fill(),
         rewritable: options.rewritable(),
         interpolates: options.interpolates(),
         tile_size,
         ..DeviceOptions::new(options.bound())
-    })
+    }
 }
 
 /// An array in device memory, of which the host reads a sample.

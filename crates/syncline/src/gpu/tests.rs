@@ -51,7 +51,7 @@ fn field(element_type: ElementType, count: u64) -> Vec<u8> {
 }
 
 /// Returns the stream and the decompressed elements of the CPU. For an array in device memory, a sample, which here is
-/// the array, chooses between small and large tiles alone.
+/// the array, chooses between the sizes.
 fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &CompressOptions) -> (Vec<u8>, Vec<u8>) {
     let array = ArrayView::from_bytes(bytes, element_type, shape).unwrap();
     let with_tiles = |size| {
@@ -60,7 +60,7 @@ fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &Compr
     };
     let stream = match options.tile() {
         Some(size) => with_tiles(size),
-        None => TileSize::TILES.map(with_tiles).into_iter().min_by_key(Vec::len).unwrap(),
+        None => TileSize::ALL.map(with_tiles).into_iter().min_by_key(Vec::len).unwrap(),
     };
     let back = decompress(&stream, &DecompressOptions::new().with_backend(Backend::Cpu)).unwrap();
     let elements = back.bytes().to_vec();

@@ -35,7 +35,7 @@ pub(super) struct Stages<'d> {
 struct Arrays {
     form: Form,
     device_geometry: DeviceGeometry,
-    /// Patterns that blocks have masks of.
+    /// Masks that there is memory for in blocks.
     masks: usize,
     encoder: Encoder,
 }
@@ -56,8 +56,9 @@ fn form_of(header: &Header, interpolates: bool) -> Result<Form> {
         Pipeline::LogQuantized => true,
         pipeline => return Err(CudaError::invalid(format!("{pipeline} streams have no bound"))),
     };
-    if !header.element_type.is_lossy_capable() {
-        return Err(CudaError::invalid(format!("{} has no lossy pipeline", header.element_type)));
+    if !header.element_type.is_computed() {
+        let text = format!("arrays of {} are not compressed with a bound on the GPU: use the CPU", header.element_type);
+        return Err(CudaError::Unsupported(text));
     }
     Ok(Form {
         element_type: header.element_type,
@@ -90,7 +91,7 @@ impl<'d> Stages<'d> {
             let same = arrays.form == form && arrays.device_geometry == device_geometry;
             match arrays.encoder {
                 Encoder::Tiles(_) => same && !is_block,
-                Encoder::Blocks(_) => same && is_block && arrays.masks == masks,
+                Encoder::Blocks(_) => same && is_block && arrays.masks >= masks,
             }
         };
         if !self.arrays.as_ref().is_some_and(fits) {

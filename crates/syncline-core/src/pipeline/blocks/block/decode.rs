@@ -1,8 +1,8 @@
 //! The codes of a block back to elements.
 
 use super::Block;
-use crate::contexts::context_row;
-use crate::contexts::lanes::{Decoder, NO_CONTEXT, SlotTables};
+use crate::contexts::lanes::{Decoder, MOST_LANES, NO_TABLE, SlotTables};
+use crate::contexts::{context_row, kind_of};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::Quantizer;
 use crate::pipeline::blocks::units::whole_row;
@@ -103,7 +103,7 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) {
+    fn run<I: InstructionSet>(self, isa: I) {
         let Self { block, number, class, range, unit, tables, decoder } = self;
         let level = block.levels[number];
         let [_, ny, nx] = level.class(class);
@@ -115,23 +115,26 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         // Codes of a slice have contexts by those of the slice before.
         let slices_of_run = if slices { 1 } else { count[0] };
         let len = slices_of_run * count[1] * count[2];
-        let (mut sums, mut contexts, mut run_codes) = (Vec::new(), vec![0; len], vec![0; len]);
+        let padded = len.next_multiple_of(MOST_LANES);
+        let (mut sums, mut of_run, mut run_codes) = (vec![0; nx], vec![NO_TABLE; padded], vec![0; padded]);
+        let of_kind = &tables.of_half_octaves[kind_of(number, class)];
         for first in (range[0][0]..range[0][1]).step_by(slices_of_run) {
             let rows = || (first..first + slices_of_run).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
-            for ((z, y), contexts) in rows().zip(contexts.chunks_exact_mut(count[2])) {
+            for ((z, y), of_codes) in rows().zip(of_run.chunks_exact_mut(count[2])) {
                 let part = match unit {
                     Some(unit) => block.boxes.part(unit, z, nx, slices),
                     None => whole_row(z, nx, slices),
                 };
                 let known = (&block.code_lattice[..], &block.codes[number]);
-                context_row(known, (&level, number), class, [z, y], &part, (&mut sums, contexts));
+                let out = (of_kind, &mut sums[..], &mut *of_codes);
+                context_row(isa, known, (&level, number), class, [z, y], &part, out);
                 if block.any_excluded {
                     let excluded = &block.excluded[number][class][(z * ny + y) * nx + part.x[0]..];
-                    let all = contexts.iter_mut().zip(excluded);
-                    all.filter(|(_, excluded)| **excluded != 0).for_each(|(context, _)| *context = NO_CONTEXT);
+                    let all = of_codes.iter_mut().zip(excluded);
+                    all.filter(|(_, excluded)| **excluded != 0).for_each(|(table, _)| *table = NO_TABLE);
                 }
             }
-            decoder.run(&contexts, tables, &mut run_codes);
+            decoder.run(isa, &of_run, tables, &mut run_codes);
             for ((z, y), codes) in rows().zip(run_codes.chunks_exact(count[2])) {
                 let at = (z * ny + y) * nx + range[2][0];
                 block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
