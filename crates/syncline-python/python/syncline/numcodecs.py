@@ -76,6 +76,8 @@ class Syncline(Codec):
             # Codecs handle memory order; Zarr format 2 restores the order after decoding.
             array = array.T
         bound = Bound() if is_exact(array.dtype) else Bound(self.mode, self.value)  # type: ignore[arg-type]
+        if bound.mode != "lossless" and not hasattr(buf, "dtype"):
+            raise ValueError("bytes have no error bound: encode an array")
         array = as_numbers(array)
         if not array.dtype.isnative:
             # What is decoded must have the same bytes, and streams are little-endian.

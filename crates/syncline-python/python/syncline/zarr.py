@@ -167,8 +167,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         data = stream.as_numpy_array()
         self._check(_core.header(data), chunk_spec)
         if box is None:
-            part = of_numbers(decompress(data, threads=1, device="cpu").reshape(-1), native)
-            part = part.reshape(chunk_spec.shape)
+            part = of_numbers(decompress(data, threads=1, device="cpu"), native).reshape(chunk_spec.shape)
             part = part if selection is None else part[selection]
         else:
             region, inner = box
