@@ -161,6 +161,9 @@ impl Parameters {
         if let Some(element) = element {
             bound.validate(element)?;
         }
+        let is_exact =
+            matches!(bound, Bound::Abs(error) if error < 1.0 && element.is_some_and(ElementType::is_integer));
+        let bound = if is_exact { Bound::Lossless } else { bound };
         let fill = match self.values[4] {
             0 => Fill::Auto,
             1 => Fill::None,

@@ -20,7 +20,7 @@ pub fn reserved_patterns<T: Real>(header: &Header) -> Vec<u64> {
         let is_reached = if value.is_zero() { !value.is_negative() && !logarithm } else { !value.wide().is_nan() };
         is_reached && is_near(value.wide())
     };
-    // As values that are not apart, which is what other integers of 64 bits could become.
+    // Those of integers of 64 bits, as codes could reach them.
     let stored = Stored::<T>::new(header.element_type, header.low, &[]);
     stored.values_of(&header.patterns).into_iter().filter(is_reserved).collect()
 }
