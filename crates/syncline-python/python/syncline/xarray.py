@@ -77,7 +77,7 @@ def encoding(
             bound = stored.stored_bound(bound)
             settings["fill"] = stored.fills
         if zarr_format == 2:
-            codecs = {"compressors": (Syncline(bound.mode, bound.value, **settings),), "filters": None}
+            codecs: dict[str, Any] = {"compressors": (Syncline(bound.mode, bound.value, **settings),), "filters": None}
         else:
             codecs = {"serializer": SynclineCodec(bound.mode, bound.value, **settings), "compressors": None}
         # The argument of `to_zarr` replaces the encoding of a variable, so that these would be lost.

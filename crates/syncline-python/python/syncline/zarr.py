@@ -17,8 +17,8 @@ try:
     from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
     from zarr.abc.store import RangeByteRequest, SuffixByteRequest
     from zarr.core.common import parse_named_configuration
-except ModuleNotFoundError as error:
-    raise missing(error, "zarr") from None
+except ModuleNotFoundError as _error:
+    raise missing(_error, "zarr") from None
 
 from . import _codec, _core, _zarr_device
 from ._advanced import Advanced
