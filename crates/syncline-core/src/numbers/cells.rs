@@ -6,6 +6,7 @@
 use super::bins::Bin;
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::predict::word::Word;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Magnitudes below this have cells of their own; above, each power of two has eight cells.
 const SINGLE_LOG2: u32 = 9;
@@ -50,6 +51,26 @@ pub fn octave_cell(code: i64) -> usize {
     let part = (magnitude >> bits.saturating_sub(PARTS_LOG2 + 1) & 7) as usize;
     let far = (1 << SINGLE_LOG2) + (bits.saturating_sub(SINGLE_LOG2 + 1) << PARTS_LOG2) as usize + part;
     (if magnitude >> SINGLE_LOG2 == 0 { magnitude as usize } else { far }) << 1 | sign
+}
+
+/// Writes the cells of codes among [`Cells::Octaves`].
+#[inline(always)]
+pub fn octave_cells<W: Word>(codes: &[W], cells: &mut [u16]) {
+    if W::BITS > 32 {
+        cells.iter_mut().zip(codes).for_each(|(cell, code)| *cell = octave_cell(code.signed()) as u16);
+        return;
+    }
+    // The exponent of a float tells the highest bit, and its fraction the three bits below: vectors have conversions.
+    const BIAS: u32 = (127 + SINGLE_LOG2) << PARTS_LOG2;
+    for (cell, code) in cells.iter_mut().zip(codes) {
+        let code = code.signed() as i32;
+        let magnitude = (code ^ (code >> 31)) as u32;
+        // Without some of the low bits, the conversion cannot round to another cell.
+        let float = ((magnitude & !(magnitude >> 10)) as i32 as f32).to_bits();
+        let far = (float >> (23 - PARTS_LOG2)).wrapping_sub(BIAS).wrapping_add(1 << SINGLE_LOG2);
+        let number = if magnitude >> SINGLE_LOG2 == 0 { magnitude } else { far };
+        *cell = (number << 1 | code as u32 >> 31) as u16;
+    }
 }
 
 /// Returns the cell of a code among [`Cells::Equal`].
@@ -338,8 +359,12 @@ impl Estimate {
     }
 
     /// Adds codes.
-    #[inline(always)]
     pub fn add<W: Word>(&mut self, codes: &[W]) {
+        simd::run(AddCodes(self, codes));
+    }
+
+    #[inline(always)]
+    fn add_each<W: Word>(&mut self, codes: &[W]) {
         for code in codes {
             let (magnitude, sign) = (magnitude(code.signed()), (code.signed() as u64 >> 63) as usize);
             let bits = 64 - (magnitude | 1).leading_zeros();
@@ -358,6 +383,17 @@ impl Estimate {
     }
 }
 
+struct AddCodes<'a, W>(&'a mut Estimate, &'a [W]);
+
+impl<W: Word> Kernel for AddCodes<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        self.0.add_each(self.1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,6 +409,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn cells_of_many_codes_are_those_of_each(codes in codes()) {
+            fn check<W: Word>(codes: &[u64]) {
+                let codes: Vec<W> = codes.iter().map(|&code| W::narrow(code)).collect();
+                let mut cells = vec![0; codes.len()];
+                octave_cells(&codes, &mut cells);
+                for (cell, code) in cells.into_iter().zip(codes) {
+                    assert_eq!(usize::from(cell), octave_cell(code.signed()), "{code:?}");
+                }
+            }
+            check::<u8>(&codes);
+            check::<u16>(&codes);
+            check::<u32>(&codes);
+            check::<u64>(&codes);
+        }
+
         #[test]
         fn every_code_is_in_its_bin(codes in codes(), most in prop_oneof![Just(255usize), Just(8), Just(2)]) {
             let range = Range::of(&codes);

@@ -217,7 +217,9 @@ impl<W: Wrapping> Kernel for Restore<'_, W> {
             SECOND_ORDER => integrate(v, extent, predictor),
             _ => sums::integrate(isa, v, extent, predictor),
         }
-        v.iter_mut().for_each(|v| *v = v.plus(base));
+        if base != W::ZERO {
+            v.iter_mut().for_each(|v| *v = v.plus(base));
+        }
     }
 }
 

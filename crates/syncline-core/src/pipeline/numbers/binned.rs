@@ -3,7 +3,7 @@
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::huffman::lengths::{LengthScratch, code_lengths};
 use crate::numbers::bins::{Bin, MAX_BINS};
-use crate::numbers::cells::{Binning, Cells, Family, MAX_CELLS, Range, equal_cell, octave_cell, prune};
+use crate::numbers::cells::{Binning, Cells, Family, MAX_CELLS, Range, equal_cell, octave_cells, prune};
 use crate::numbers::raw_bits::{RawBits, TileBits};
 use crate::numbers::tuples::{TUPLES, most_bins, pack};
 use crate::predict::word::Word;
@@ -28,6 +28,8 @@ pub(super) struct Binned {
     pub tuple: usize,
     /// The number of symbols.
     pub symbols: usize,
+    /// The symbol that most of the sample has.
+    pub commonest: u16,
 }
 
 impl Binned {
@@ -71,9 +73,9 @@ impl Binned {
                 continue;
             }
             let symbols = binning.bins.len().pow(tuple as u32);
-            let bits = estimated_bits(&sampled, &families, &binning, tuple, weight as u64, &mut lengths);
+            let (bits, commonest) = estimated_bits(&sampled, &families, &binning, tuple, weight as u64, &mut lengths);
             if best.as_ref().is_none_or(|(least, _)| bits < *least) {
-                best = Some((bits, Self { families: kinds_of(&families), binning, tuple, symbols }));
+                best = Some((bits, Self { families: kinds_of(&families), binning, tuple, symbols, commonest }));
             }
         }
         best.expect("one bin a symbol is always possible").1
@@ -84,6 +86,8 @@ impl Binned {
     pub fn code<W: Word>(&self, codes: &[W], lengths: &[usize], symbols: &mut Vec<u16>, raw: &mut RawBits) -> Vec<u32> {
         symbols.clear();
         raw.clear();
+        let mut table = [Bin::default(); 256];
+        table[..self.binning.bins.len()].copy_from_slice(&self.binning.bins);
         let mut rest = codes;
         let mut bins = Vec::new();
         let mut raw_lengths = Vec::with_capacity(lengths.len());
@@ -91,7 +95,7 @@ impl Binned {
             let (codes, others) = rest.split_at(length);
             rest = others;
             bins.resize(length, 0);
-            raw_lengths.push(simd::run(Classify { binned: self, codes, bins: &mut bins, raw }));
+            raw_lengths.push(simd::run(Classify { binned: self, table: &table, codes, bins: &mut bins, raw }));
             match self.tuple {
                 1 => pack::<1>(&bins, self.binning.bins.len(), symbols),
                 2 => pack::<2>(&bins, self.binning.bins.len(), symbols),
@@ -137,7 +141,11 @@ impl<W: Word> Kernel for FindPlaces<'_, W> {
         let Self { rows, kinds, places } = self;
         for row in rows {
             match *kinds {
-                [(0, Cells::Octaves)] => places.extend(row.iter().map(|code| octave_cell(code.signed()) as u16)),
+                [(0, Cells::Octaves)] => {
+                    let mut cells = [0; SAMPLED_ROW];
+                    octave_cells(row, &mut cells);
+                    places.extend_from_slice(&cells[..row.len()]);
+                }
                 _ => places.extend(row.iter().map(|code| place(kinds, code.signed()) as u16)),
             }
         }
@@ -201,7 +209,7 @@ fn trailing_zeros<W: Word>(rows: &[&[W]]) -> Vec<u8> {
     shifts
 }
 
-/// Returns the bits that the codes in these cells take, in units of 2^-16.
+/// Returns the bits that the codes in these cells take, in units of 2^-16, and the symbol that most of them have.
 fn estimated_bits(
     cells: &[u16],
     families: &[Family],
@@ -209,7 +217,7 @@ fn estimated_bits(
     tuple: usize,
     weight: u64,
     scratch: &mut LengthScratch,
-) -> u64 {
+) -> (u64, u16) {
     let bins = binning.bins.len();
     let symbols = bins.pow(tuple as u32);
     let mut counts = vec![0u32; symbols];
@@ -230,7 +238,9 @@ fn estimated_bits(
         let total: u32 = counts.iter().sum();
         times_log2(total).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum())
     };
-    weight * (coded + (raw << LOG_BITS)) + ((used * SYMBOL_BITS + bins as u64 * BIN_BITS) << LOG_BITS)
+    let bits = weight * (coded + (raw << LOG_BITS)) + ((used * SYMBOL_BITS + bins as u64 * BIN_BITS) << LOG_BITS);
+    let commonest = (0..symbols).max_by_key(|&symbol| counts[symbol]).unwrap_or(0);
+    (bits, commonest as u16)
 }
 
 struct FindRange<'a, W>(&'a [W]);
@@ -252,6 +262,7 @@ impl<W: Word> Kernel for FindRange<'_, W> {
 /// Finds the bins of a tile's codes, and writes their raw bits.
 struct Classify<'a, W> {
     binned: &'a Binned,
+    table: &'a [Bin; 256],
     codes: &'a [W],
     bins: &'a mut [u8],
     raw: &'a mut RawBits,
@@ -262,14 +273,19 @@ impl<W: Word> Kernel for Classify<'_, W> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> u32 {
-        let Self { binned, codes, bins, raw } = self;
+        let Self { binned, table, codes, bins, raw } = self;
         let of_cell = &binned.binning.of_cell;
         match binned.families[..] {
             [(0, cells)] => {
                 let of_cell: &[u8; MAX_CELLS] = of_cell[..].try_into().expect("as many as cells");
                 match cells {
                     Cells::Octaves => {
-                        bins.iter_mut().zip(codes).for_each(|(bin, code)| *bin = of_cell[octave_cell(code.signed())]);
+                        let mut cells = [0; 64];
+                        for (bins, codes) in bins.chunks_mut(64).zip(codes.chunks(64)) {
+                            octave_cells(codes, &mut cells);
+                            let place = |cell: u16| usize::from(cell) & (MAX_CELLS - 1);
+                            bins.iter_mut().zip(&cells).for_each(|(bin, &cell)| *bin = of_cell[place(cell)]);
+                        }
                     }
                     Cells::Equal { low, shift } => {
                         let cell = |code: W| equal_cell(code.signed(), low, shift);
@@ -281,8 +297,6 @@ impl<W: Word> Kernel for Classify<'_, W> {
                 bins.iter_mut().zip(codes).for_each(|(bin, code)| *bin = of_cell[place(families, code.signed())]);
             }
         }
-        let mut table = [Bin::default(); 256];
-        table[..binned.binning.bins.len()].copy_from_slice(&binned.binning.bins);
         let widest = binned.binning.bins.iter().map(|bin| bin.width).max().unwrap_or(0);
         let raw_of = |bin: u8, code: W| {
             let Bin { low, width, shift } = table[usize::from(bin)];

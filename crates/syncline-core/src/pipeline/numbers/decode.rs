@@ -156,7 +156,7 @@ impl<'a, W: Word> Chunk<'a, W> {
 
     /// Reads the codes of the tile that is number `live` of those with codes. Returns whether they have the raw bits
     /// that they should.
-    fn read_codes<S: Symbol>(&self, table: &Table, symbols: &[S], live: usize, words: &mut [W]) -> bool {
+    fn read_codes<S: Symbol>(&self, table: &Table<W>, symbols: &[S], live: usize, words: &mut [W]) -> bool {
         let (from, to) = match self.raw_starts.get(live..live + 2) {
             Some(&[from, to]) => (from, to),
             _ => (0, 0),
@@ -166,16 +166,11 @@ impl<'a, W: Word> Chunk<'a, W> {
         // As many codes as fit are read from a window of 57 bits.
         let bits = match (self.plan.tuple, table.widest) {
             (1, ..=28) => simd::run(Narrow::<S, W, 1, 2>(codes)),
-            (1, ..=57) => simd::run(Narrow::<S, W, 1, 1>(codes)),
             (2, ..=28) => simd::run(Narrow::<S, W, 2, 2>(codes)),
-            (2, ..=57) => simd::run(Narrow::<S, W, 2, 1>(codes)),
             (4, ..=14) => simd::run(Narrow::<S, W, 4, 4>(codes)),
             (4, ..=28) => simd::run(Narrow::<S, W, 4, 2>(codes)),
-            (4, ..=57) => simd::run(Narrow::<S, W, 4, 1>(codes)),
-            (8, ..=14) => simd::run(Narrow::<S, W, 8, 4>(codes)),
             (8, ..=28) => simd::run(Narrow::<S, W, 8, 2>(codes)),
-            (8, ..=57) => simd::run(Narrow::<S, W, 8, 1>(codes)),
-            (tuple, _) => codes.read(0, tuple),
+            (tuple, _) => simd::run(Any(codes, tuple)),
         };
         bits.div_ceil(8) == to - from
     }
@@ -224,29 +219,34 @@ impl<'b, 's, 'a, S: Symbol> Reader<'b, 's, 'a, S> {
 }
 
 /// What a symbol stands for.
-struct Table {
+struct Table<W> {
     /// The bins of each symbol; of symbols that do not exist, the first one.
     of_symbol: Vec<[u8; 8]>,
-    /// Smallest code plus centre, and raw bits and shift, of each bin.
-    bins: Vec<(u64, u8, u8)>,
-    /// Most raw bits of a code.
+    /// Smallest code plus centre, raw bits, and shift of each bin.
+    lows: [W; 256],
+    widths: [u8; 256],
+    shifts: [u8; 256],
+    /// Most raw bits of a code; [`u8::MAX`] if there are shifts.
     widest: u8,
 }
 
-impl Table {
+impl<W: Word> Table<W> {
     fn new(bins: &[Bin], plan: Plan) -> Self {
         let mut of_symbol = if bins.is_empty() { Vec::new() } else { expand(bins.len(), plan.tuple) };
         of_symbol.resize(if of_symbol.len() <= 256 { 256 } else { 1 << 16 }, [0; 8]);
-        let mut table = Vec::with_capacity(256);
-        table.extend(bins.iter().map(|bin| (bin.low.wrapping_add(plan.centre) as u64, bin.width, bin.shift)));
-        table.resize(256, (0, 0, 0));
-        Self { of_symbol, bins: table, widest: bins.iter().map(|bin| bin.width).max().unwrap_or(0) }
+        let mut table = Self { of_symbol, lows: [W::ZERO; 256], widths: [0; 256], shifts: [0; 256], widest: 0 };
+        for (place, bin) in bins.iter().enumerate() {
+            table.lows[place] = W::narrow(bin.low.wrapping_add(plan.centre) as u64);
+            (table.widths[place], table.shifts[place]) = (bin.width, bin.shift);
+            table.widest = table.widest.max(if bin.shift == 0 { bin.width } else { u8::MAX });
+        }
+        table
     }
 }
 
 /// The codes of a tile while they are read.
 struct Codes<'a, S, W> {
-    table: &'a Table,
+    table: &'a Table<W>,
     symbols: &'a [S],
     raw: &'a [u8],
     words: &'a mut [W],
@@ -254,20 +254,34 @@ struct Codes<'a, S, W> {
 
 impl<S: Symbol, W: Word> Codes<'_, S, W> {
     /// Reads the codes in the simplest way, with raw bits from bit `at` on. Returns where their raw bits end.
+    #[inline(always)]
     fn read(self, mut at: usize, tuple: usize) -> usize {
+        let Table { of_symbol, lows, widths, shifts, .. } = self.table;
         for (words, symbol) in self.words.chunks_mut(tuple).zip(self.symbols) {
-            for (word, &bin) in words.iter_mut().zip(&self.table.of_symbol[symbol.index()]) {
-                let (low, width, shift) = self.table.bins[usize::from(bin)];
-                let raw = read_wide(self.raw, at, width.into());
-                *word = W::narrow(low.wrapping_add(raw << shift));
-                at += usize::from(width);
+            for (word, &bin) in words.iter_mut().zip(&of_symbol[symbol.index()]) {
+                let bin = usize::from(bin);
+                let raw = read_wide(self.raw, at, widths[bin].into());
+                *word = W::narrow(raw << (shifts[bin] & 63)).plus(lows[bin]);
+                at += usize::from(widths[bin]);
             }
         }
         at
     }
 }
 
-/// Reads codes of `TUPLE` bins a symbol, of which `WINDOW` or fewer in a row have at most 57 raw bits together.
+/// Reads codes of any bins, and of this many bins a symbol.
+struct Any<'a, S, W>(Codes<'a, S, W>, usize);
+
+impl<S: Symbol, W: Word> Kernel for Any<'_, S, W> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> usize {
+        self.0.read(0, self.1)
+    }
+}
+
+/// Reads codes of `TUPLE` bins a symbol without shifts, of which `WINDOW` in a row have at most 57 raw bits together.
 struct Narrow<'a, S, W, const TUPLE: usize, const WINDOW: usize>(Codes<'a, S, W>);
 
 impl<S: Symbol, W: Word, const TUPLE: usize, const WINDOW: usize> Kernel for Narrow<'_, S, W, TUPLE, WINDOW> {
@@ -276,7 +290,7 @@ impl<S: Symbol, W: Word, const TUPLE: usize, const WINDOW: usize> Kernel for Nar
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> usize {
         let Codes { table, symbols, raw, words } = self.0;
-        let bins: &[(u64, u8, u8); 256] = table.bins[..].try_into().expect("as many as a byte has values");
+        let Table { of_symbol, lows, widths, .. } = table;
         // Whole symbols, two at least where a window has two codes, and what is left.
         let step = if TUPLE > WINDOW { TUPLE } else { WINDOW };
         let whole = words.len() / step * step;
@@ -286,20 +300,18 @@ impl<S: Symbol, W: Word, const TUPLE: usize, const WINDOW: usize> Kernel for Nar
         for (words, symbols) in front.chunks_exact_mut(step).zip(front_symbols.chunks_exact(step / TUPLE)) {
             let mut of_step = [0u8; 8];
             for (slots, symbol) in of_step.chunks_exact_mut(TUPLE).zip(symbols) {
-                slots.copy_from_slice(&table.of_symbol[symbol.index()][..TUPLE]);
+                slots.copy_from_slice(&of_symbol[symbol.index()][..TUPLE]);
             }
             for (words, of_window) in words.chunks_exact_mut(WINDOW).zip(of_step.chunks_exact(WINDOW)) {
                 let mut window = window(raw, at);
                 for (word, &bin) in words.iter_mut().zip(of_window) {
-                    let (low, width, shift) = bins[usize::from(bin)];
-                    let bits = window & !(u64::MAX << (width & 63));
-                    window >>= width & 63;
-                    *word = W::narrow(low.wrapping_add(bits << (shift & 63)));
+                    let width = widths[usize::from(bin)] & 63;
+                    *word = W::narrow(window & !(u64::MAX << width)).plus(lows[usize::from(bin)]);
+                    window >>= width;
                     at += usize::from(width);
                 }
             }
         }
-        let rest = Codes { table, symbols: back_symbols, raw, words: back };
-        rest.read(at, TUPLE)
+        Codes { table, symbols: back_symbols, raw, words: back }.read(at, TUPLE)
     }
 }

@@ -92,7 +92,10 @@ fn write<W: Word>(
             let Buffers { codes, symbols, raw, .. } = &mut *buffers;
             let raw_lengths = binned.code(codes, &coded.lengths, symbols, raw);
             sections.section(out, |out| write_bins(&binned.binning.bins, out));
-            sections.section(out, |out| write_symbols(binned.symbols, &options, buffers, huffman, out));
+            sections.section(out, |out| {
+                let options = EncodeOptions { zero_bit_symbol: Some(binned.commonest), ..options };
+                write_symbols(binned.symbols, &options, buffers, huffman, out);
+            });
             if buffers.raw.bytes().is_empty() {
                 sections.skip();
                 sections.skip();
