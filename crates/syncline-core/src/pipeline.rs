@@ -5,6 +5,7 @@ mod chunk;
 mod codes;
 mod context;
 mod destination;
+mod elements;
 mod lossless;
 mod lossy;
 mod lzss;

@@ -100,6 +100,11 @@ impl Parameters {
         self.values[4] == 0
     }
 
+    /// Makes compression lossless.
+    pub fn set_lossless(&mut self) {
+        self.values[1..4].copy_from_slice(&[u32::from(Bound::Lossless.code()), 0, 0]);
+    }
+
     /// Sets the fill value.
     pub fn set_fill(&mut self, value: f64) {
         let bits = value.to_bits();
@@ -148,12 +153,11 @@ impl Parameters {
         Shape::new(&extents.map(|halves| u64::from(halves[1]) << 32 | u64::from(halves[0])).collect::<Vec<_>>())
     }
 
-    /// Returns the options for chunks of this type. Integers and types without a lossy pipeline are lossless.
+    /// Returns the options for chunks of this type.
     pub fn compress_options(&self, element: Option<ElementType>) -> Result<CompressOptions, Error> {
         let mode = self.values[1];
         let bound = u8::try_from(mode).ok().and_then(|code| Bound::from_code(code, self.number(2)));
         let bound = bound.ok_or_else(|| Error::InvalidArgument(format!("kind of bound {mode} is unknown")))?;
-        let bound = if element.is_some_and(|element| !element.is_lossy_capable()) { Bound::Lossless } else { bound };
         if let Some(element) = element {
             bound.validate(element)?;
         }

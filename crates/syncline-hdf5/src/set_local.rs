@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use syncline::{Bound, ElementType, Error, MAX_RANK};
 
 use crate::caller::Library;
-use crate::element::{BIG_ENDIAN, LITTLE_ENDIAN, value_of};
+use crate::element::{BIG_ENDIAN, ENUM, LITTLE_ENDIAN, value_of};
 use crate::functions::{Id, filter_values};
 use crate::parameters::{ID, Parameters};
 use crate::pipeline::check_filters;
@@ -86,7 +86,11 @@ unsafe fn complete(library: &Library, creation: Id, element: Id) -> Result<(), E
         return Err(Error::InvalidArgument("the byte order of the type is neither little- nor big-endian".into()));
     }
     let is_big_endian = traits.order == BIG_ENDIAN && kind.size() > 1;
-    if parameters.wants_fill_of_dataset() && kind.is_lossy_capable() {
+    if traits.class == ENUM {
+        // The numbers of an enumeration, such as the Booleans of h5py, are names.
+        parameters.set_lossless();
+    }
+    if parameters.wants_fill_of_dataset() {
         // SAFETY: as above.
         if let Some(value) = unsafe { fill_value(library, creation, element, kind, is_big_endian) } {
             parameters.set_fill(value);

@@ -3,10 +3,9 @@
 mod decode;
 mod encode;
 
-pub(super) use decode::ContextTables;
-
 use super::plan::{Division, Order, Plan};
 use super::units::Boxes;
+use crate::contexts::lanes::{Event, lanes_of};
 use crate::predict::levels::{Classes, Level, joined, levels_of, split};
 use crate::quantize::Real;
 
@@ -35,7 +34,7 @@ pub(super) struct Block<T> {
     pub anchors: Vec<i32>,
     /// The codes of each unit with their contexts, see [`Event`]: those of all levels but the finest, and those of the
     /// finest by unit.
-    pub events: Vec<Vec<Event>>,
+    pub events: Vec<UnitEvents>,
     /// Places, in raster order, of the elements that are not within the bound.
     pub missed: Vec<u32>,
 }
@@ -47,32 +46,38 @@ fn count_units(boxes: &Boxes, division: Division) -> usize {
     }
 }
 
+/// The events of a unit: those of all elements of its runs, and where each run ends.
+#[derive(Debug, Default)]
+pub(super) struct UnitEvents {
+    pub events: Vec<Event>,
+    pub ends: Vec<u32>,
+}
+
+impl UnitEvents {
+    fn clear(&mut self) {
+        self.events.clear();
+        self.ends.clear();
+    }
+
+    /// Ends a run, unless it is empty.
+    fn end_run(&mut self) {
+        let end = self.events.len() as u32;
+        if self.ends.last().copied().unwrap_or(0) < end {
+            self.ends.push(end);
+        }
+    }
+
+    /// Returns the codes with their contexts.
+    pub fn coded(&self) -> impl Iterator<Item = Event> {
+        self.events.iter().copied().filter(|&event| event != Event::NONE)
+    }
+}
+
 /// Returns the number of units of a block.
 pub(super) fn units_of(extent: [usize; 3], plan: Plan) -> usize {
     let extent = Order::new(extent, plan.slices).of(extent);
     let levels = levels_of(extent, plan.slices.is_some());
     count_units(&Boxes::new(extent, levels.first(), plan.division), plan.division)
-}
-
-/// A code and its context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event(i32);
-
-impl Event {
-    #[inline(always)]
-    fn new(code: i32, context: u8) -> Self {
-        Self(code << 8 | i32::from(context))
-    }
-
-    #[inline(always)]
-    pub fn code(self) -> i32 {
-        self.0 >> 8
-    }
-
-    #[inline(always)]
-    pub fn context(self) -> usize {
-        (self.0 & 0xFF) as usize
-    }
 }
 
 impl<T: Real> Default for Block<T> {
@@ -119,6 +124,11 @@ impl<T: Real> Block<T> {
     /// Returns the number of units.
     pub fn units(&self) -> usize {
         count_units(&self.boxes, self.plan.division)
+    }
+
+    /// Returns the number of states of each unit.
+    pub fn lanes(&self) -> usize {
+        lanes_of(self.extent.iter().product(), self.plan.lanes_log2)
     }
 
     /// Returns the number of anchors.

@@ -1,18 +1,19 @@
 //! The record of blocks back to elements.
 
 use super::anchors;
-use super::block::{Block, ContextTables, units_of};
+use super::block::{Block, units_of};
 use super::masks::{Mask, MaskSection, patterns_of};
 use super::plan::{PLAN_BYTES, Plan};
 use super::quantizer::Quantizer;
 use crate::bound::Pipeline;
 use crate::container::{Sections, SparseList};
 use crate::contexts::PackedReader;
-use crate::contexts::rans::{Decoder, SlotTable};
+use crate::contexts::lanes::{Decoder, SlotTables};
 use crate::contexts::table::Tables;
 use crate::error::Result;
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
+use crate::pipeline::elements::Elements;
 use crate::pipeline::scratch::DecodeScratch;
 use crate::quantize::Real;
 use crate::quantize::mask::MaskKind;
@@ -29,7 +30,8 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
 ) -> Result<()> {
     let chunk = Chunk::parse::<T>(context, payload)?;
     let quantizer = Quantizer::<T>::new(context.header);
-    let patterns = patterns_of(&context.header.patterns);
+    let mut elements = Elements::new(context.header);
+    let patterns = patterns_of(&quantizer.stored.values_of(&context.header.patterns));
     let mut block = scratch.block.take::<Block<T>>().unwrap_or_default();
     let (mut x, mut excluded, mut masks) = (Vec::new(), Vec::new(), vec![Mask::default(); patterns.len()]);
     let mut anchors = PackedReader::new(chunk.anchors);
@@ -60,9 +62,9 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
                 range.clamp(&mut x);
             }
             masks.iter().zip(&patterns).for_each(|(mask, &pattern)| mask.restore(&mut x, pattern));
-            chunk.verbatim.restore(&mut x, position);
+            chunk.verbatim.restore(&mut x, position, &elements.stored);
             sink.skip_to(&tile);
-            sink.put(&x)?;
+            elements.put(&x, sink)?;
         }
         position += tile.len() as u32;
         unit += sizes.len();
@@ -78,7 +80,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
 /// The sections of a chunk, read and checked.
 struct Chunk<'a> {
     plan: Plan,
-    tables: ContextTables,
+    tables: SlotTables,
     anchors: &'a [u8],
     verbatim: SparseList<'a>,
     masks: MaskSection<'a>,
@@ -103,11 +105,10 @@ impl<'a> Chunk<'a> {
         });
         let (plan, tables) =
             parsed.ok_or_else(|| context.corrupt("unknown prediction of blocks, or damaged tables"))?;
-        let tables =
-            ContextTables { tables: tables.tables.iter().map(SlotTable::new).collect(), of_context: tables.of_context };
+        let tables = SlotTables::new(&tables);
         let elements = context.geometry.chunk_elements(context.chunk);
-        let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
-        let count = context.tile_count() * patterns_of(&header.patterns).len();
+        let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
+        let count = context.tile_count() * patterns_of(&header.stored::<T>().values_of(&header.patterns)).len();
         let masks = MaskSection::parse(masks, count, place, || context.corrupt("a mask is damaged"))?;
         let units = context.geometry.chunk(context.chunk).map(|tile| units_of(tile.extent, plan)).sum();
         let sizes = read_sizes(sizes, units).ok_or_else(|| context.corrupt("sizes of units are damaged"))?;
@@ -121,7 +122,7 @@ impl<'a> Chunk<'a> {
         for (unit, &size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
             let (words, after) = rest.split_at_checked(size as usize * 2)?;
             rest = after;
-            let decoder = Decoder::new(words)?;
+            let decoder = Decoder::new(words, block.lanes())?;
             match unit {
                 0 => coarse = Some(decoder),
                 unit => units.push((unit - 1, decoder)),

@@ -1,19 +1,20 @@
 //! Elements of a chunk to the record of blocks.
 
-use super::block::{Block, Event};
+use super::block::Block;
 use super::masks::{Mask, MaskWriter, patterns_of};
 use super::plan::Plan;
 use super::quantizer::Quantizer;
 use super::{anchors, sample};
 use crate::bound::{Bound, ErrorSummary};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sparse};
-use crate::contexts::rans::{DivisionTable, Encoder};
+use crate::contexts::lanes::{Encoder, Event, Events};
 use crate::contexts::table::{Counts, Tables};
 use crate::contexts::{CONTEXTS, PackedWriter, SYMBOLS, Symbol};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::pipeline::CoderOptions;
 use crate::pipeline::context::{ElementSource, runs_of_rows};
+use crate::pipeline::elements::Elements;
 use crate::pipeline::scratch::EncodeScratch;
 use crate::quantize::Real;
 use crate::quantize::mask::{MaskKind, TileMask};
@@ -21,16 +22,18 @@ use crate::quantize::mask::{MaskKind, TileMask};
 /// What the blocks of a chunk become before their tables are known.
 struct Parts {
     counts: Box<[Counts; CONTEXTS]>,
-    /// The codes of the units of all blocks, and where those of each unit end.
+    /// The events of the units of all blocks, and where each run of a unit ends in it.
     events: Vec<Event>,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
+    /// Of each unit, how many events and runs it has, and its states.
+    units: Vec<[usize; 3]>,
     anchors: PackedWriter,
     masks: MaskWriter,
     verbatim: Vec<u32>,
     verbatim_bytes: Vec<u8>,
 }
 
-/// Appends the record of a chunk of blocks.
+/// Appends the record of a chunk of blocks. Returns `None` if it has elements that no value stands for.
 pub(in super::super) fn encode<T: Real>(
     header: &Header,
     geometry: &Geometry,
@@ -39,17 +42,20 @@ pub(in super::super) fn encode<T: Real>(
     options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
-) -> Result<ErrorSummary> {
+) -> Result<Option<ErrorSummary>> {
     let quantizer = Quantizer::<T>::new(header);
     let block = scratch.block.take().unwrap_or_default();
-    let mut coder = Coder { header, quantizer, block, masks: Vec::new(), excluded: Vec::new() };
+    let patterns = quantizer.stored.values_of(&header.patterns);
+    let elements = Elements::new(header);
+    let mut coder = Coder { patterns, quantizer, elements, block, masks: Vec::new(), excluded: Vec::new() };
     // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
-    let on_grid = !options.interpolates || header.step > 2.0 * header.abs_bound;
+    let on_grid = !options.interpolates || header.step > 2.0 * header.computed_bound();
     let plan = sample::choose(&mut coder, on_grid, geometry, source, (&scratch.tiles, &mut scratch.window))?;
     let mut parts = Parts {
         counts: vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap_or_else(|_| unreachable!("as many as there are")),
         events: Vec::new(),
         ends: Vec::new(),
+        units: Vec::new(),
         anchors: PackedWriter::default(),
         masks: MaskWriter::default(),
         verbatim: Vec::new(),
@@ -61,7 +67,7 @@ pub(in super::super) fn encode<T: Real>(
         let window = source.window(geometry, run, &mut scratch.window)?;
         for tile in run {
             x.resize(tile.len(), T::from_bits(0));
-            window.gather(tile, &mut x);
+            coder.elements.gather(&window, tile, &mut x);
             coder.encode(&x, tile.extent, plan);
             if matches!(header.bound, Bound::Psnr(_)) {
                 coder.measure(&x, &mut summary);
@@ -72,25 +78,27 @@ pub(in super::super) fn encode<T: Real>(
     }
     scratch.block.keep(coder.block);
     parts.write(chunk, plan, out);
-    Ok(summary)
+    Ok((!coder.elements.any_lost).then_some(summary))
 }
 
 /// Codes blocks one after another.
-pub(super) struct Coder<'a, T: Real> {
-    header: &'a Header,
+pub(super) struct Coder<T: Real> {
+    /// The values of fill patterns.
+    patterns: Vec<u64>,
     quantizer: Quantizer<T>,
+    pub elements: Elements<T>,
     pub block: Block<T>,
     /// The masks of the block, by pattern.
     masks: Vec<Mask>,
     excluded: Vec<u8>,
 }
 
-impl<T: Real> Coder<'_, T> {
+impl<T: Real> Coder<T> {
     /// Codes the elements of a block.
     fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         self.begin(x, extent, plan);
         self.encode_unmasked(x);
-        let of_header = self.header.patterns.len();
+        let of_header = self.patterns.len();
         self.masks[..of_header].iter_mut().for_each(|mask| _ = mask.code(extent));
         // Zeros are kept exactly: by a mask, where that costs less than verbatim values.
         let is_zero = |place: &u32| x[*place as usize].bits() == 0;
@@ -98,7 +106,7 @@ impl<T: Real> Coder<'_, T> {
         if missed > FEW_ZEROS && self.masks.len() > of_header {
             let zeros = &mut self.masks[of_header];
             zeros.find(x, 0);
-            if zeros.code(extent) < missed * (4 + size_of::<T>()) {
+            if zeros.code(extent) < missed * (4 + self.elements.stored.size()) {
                 zeros.add_to(&mut self.excluded);
                 self.encode_unmasked(x);
             } else {
@@ -110,7 +118,7 @@ impl<T: Real> Coder<'_, T> {
     /// Codes the elements of a block, as if all zeros were masked that codes do not keep.
     pub fn encode_without_zeros(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         self.begin(x, extent, plan);
-        if let Some(zeros) = self.masks.get_mut(self.header.patterns.len()).filter(|_| !plan.on_grid) {
+        if let Some(zeros) = self.masks.get_mut(self.patterns.len()).filter(|_| !plan.on_grid) {
             zeros.find(x, 0);
             zeros.add_to(&mut self.excluded);
         }
@@ -120,11 +128,11 @@ impl<T: Real> Coder<'_, T> {
     /// Finds the elements of a block that hold fill patterns.
     fn begin(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         self.block.begin(extent, plan);
-        let patterns = patterns_of(&self.header.patterns);
+        let patterns = patterns_of(&self.patterns);
         self.masks.resize_with(patterns.len(), Mask::default);
         self.excluded.clear();
         self.excluded.resize(x.len(), 0);
-        let of_header = self.header.patterns.len();
+        let of_header = self.patterns.len();
         for (mask, &pattern) in self.masks.iter_mut().zip(&patterns[..of_header]) {
             mask.find(x, pattern);
             mask.add_to(&mut self.excluded);
@@ -145,6 +153,7 @@ impl<T: Real> Coder<'_, T> {
         const PIECE: usize = 1024;
         let mut back = vec![T::from_bits(0); x.len()];
         self.block.reconstructed(&mut back);
+        self.elements.stored.round(&mut back);
         let mut excluded = self.excluded.clone();
         self.block.missed.iter().for_each(|&place| excluded[place as usize] = 1);
         for ((x, back), excluded) in x.chunks(PIECE).zip(back.chunks(PIECE)).zip(excluded.chunks(PIECE)) {
@@ -163,12 +172,13 @@ impl Parts {
     /// Takes what a block was coded to. Its first element is number `position` of the chunk.
     fn take<T: Real>(&mut self, coder: &Coder<T>, x: &[T], position: u32, first_anchor: &mut i32) {
         let block = &coder.block;
-        for events in &block.events {
-            for event in events {
-                self.counts[event.context()][usize::from(Symbol::of(event.code()).symbol)] += 1;
+        for unit in &block.events {
+            for event in unit.coded() {
+                self.counts[usize::from(event.context())][usize::from(Symbol::of(event.code()).symbol)] += 1;
             }
-            self.events.extend_from_slice(events);
-            self.ends.push(self.events.len());
+            self.events.extend_from_slice(&unit.events);
+            self.ends.extend_from_slice(&unit.ends);
+            self.units.push([unit.events.len(), unit.ends.len(), block.lanes()]);
         }
         anchors::write(&block.anchors, first_anchor, &mut self.anchors);
         coder.masks.iter().for_each(|mask| self.masks.push(mask));
@@ -176,7 +186,7 @@ impl Parts {
         missed.sort_unstable();
         for place in missed {
             self.verbatim.push(position + place);
-            self.verbatim_bytes.extend_from_slice(&x[place as usize].bits().to_le_bytes()[..size_of::<T>()]);
+            Elements::append(&coder.elements.stored, [x[place as usize]], &mut self.verbatim_bytes);
         }
     }
 
@@ -201,21 +211,13 @@ impl Parts {
 
     /// Codes the units. Returns their words, and the number of words of each.
     fn code(&self, tables: &Tables) -> (Vec<u8>, Vec<u32>) {
-        let divisions: Vec<DivisionTable> = tables.tables.iter().map(DivisionTable::new).collect();
-        let of_context = tables.of_context.map(|table| &divisions[usize::from(table)]);
         let mut words = Vec::new();
-        let mut encoder = Encoder::default();
-        let mut start = 0;
-        let sizes = self.ends.iter().map(|&end| {
-            let events = &self.events[start..end];
-            start = end;
-            if events.iter().all(|event| event.code() == 0) {
-                return 0;
-            }
-            for event in events.iter().rev() {
-                encoder.put_code(event.code(), of_context[event.context()]);
-            }
-            encoder.finish(&mut words) as u32
+        let mut encoder = Encoder::new(tables);
+        let (mut events, mut ends) = (self.events.as_slice(), self.ends.as_slice());
+        let sizes = self.units.iter().map(|&[of_events, of_ends, lanes]| {
+            let unit = Events { events: &events[..of_events], ends: &ends[..of_ends] };
+            (events, ends) = (&events[of_events..], &ends[of_ends..]);
+            encoder.encode(unit, lanes, &mut words) as u32
         });
         let sizes = sizes.collect();
         (words, sizes)

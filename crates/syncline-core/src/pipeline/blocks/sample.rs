@@ -1,8 +1,10 @@
 //! The plan of a chunk, chosen by a sample of its elements.
 
+use super::block::UnitEvents;
 use super::encode::Coder;
 use super::plan::{Division, Plan};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
+use crate::contexts::lanes::MOST_LANES;
 use crate::contexts::{CONTEXTS, SYMBOLS, Symbol};
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile, balanced_extent};
@@ -39,7 +41,7 @@ pub(super) fn choose<T: Real>(
         let piece = Tile { number: tile.number, origin, extent };
         let window = source.window(geometry, std::slice::from_ref(tile), bytes)?;
         let mut x = vec![T::from_bits(0); piece.len()];
-        window.gather(&piece, &mut x);
+        coder.elements.gather(&window, &piece, &mut x);
         pieces.push((x, extent));
     }
     let mut best = Best { bits: u64::MAX, plan: Plan { on_grid, division: Division::Boxes, ..Plan::default() } };
@@ -56,7 +58,8 @@ pub(super) fn choose<T: Real>(
     }
     let Best { bits, plan } = best;
     let elements: usize = pieces.iter().map(|(x, _)| x.len()).sum();
-    Ok(Plan { division: division(bits, elements as u64, geometry.unclipped_len()), ..plan })
+    let (division, lanes_log2) = division(bits * geometry.unclipped_len() / 8 / (elements as u64).max(1));
+    Ok(Plan { division, lanes_log2, ..plan })
 }
 
 /// The best plan so far.
@@ -75,14 +78,18 @@ impl Best {
     }
 }
 
-/// Returns how a block of so many elements is divided, if these bits are those of `elements` elements: so that a unit
-/// has about a hundred bytes or more.
-fn division(bits: u64, elements: u64, of_block: u64) -> Division {
-    match bits * of_block / 8 / elements.max(1) {
-        0..200 => Division::One,
-        200..800 => Division::Two,
-        _ => Division::Boxes,
-    }
+/// Returns how a block of so many bytes is divided, and the binary logarithm of the states of a unit: many units, so
+/// that parts are read fast, and many states, so that units are; but few, so that they take few bytes.
+fn division(bytes: u64) -> (Division, u8) {
+    // A state takes about two bytes more than it carries.
+    const BYTES_OF_LANE: u64 = 512;
+    let (division, units) = match bytes {
+        0..4096 => (Division::One, 1),
+        4096..32_768 => (Division::Two, 2),
+        _ => (Division::Boxes, 9),
+    };
+    let lanes = (bytes / units / BYTES_OF_LANE).clamp(1, MOST_LANES as u64);
+    (division, lanes.ilog2() as u8)
 }
 
 /// Returns the bits that the pieces take with a plan.
@@ -91,12 +98,12 @@ fn cost<T: Real>(coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Pl
     let mut bits = 0u64;
     for (x, extent) in pieces {
         coder.encode_without_zeros(x, *extent, plan);
-        for event in coder.block.events.iter().flatten() {
+        for event in coder.block.events.iter().flat_map(UnitEvents::coded) {
             let symbol = Symbol::of(event.code());
-            counts[event.context()][usize::from(symbol.symbol)] += 1;
+            counts[usize::from(event.context())][usize::from(symbol.symbol)] += 1;
             bits += u64::from(symbol.count);
         }
-        bits += coder.block.missed.len() as u64 * 8 * (4 + size_of::<T>() as u64);
+        bits += coder.block.missed.len() as u64 * 8 * (4 + coder.elements.stored.size() as u64);
     }
     let of_context = |counts: &[u32; SYMBOLS]| {
         let sum: u32 = counts.iter().sum();

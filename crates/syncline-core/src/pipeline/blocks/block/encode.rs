@@ -1,7 +1,8 @@
 //! The elements of a block to codes.
 
-use super::{Block, Event};
-use crate::contexts::context_row;
+use super::{Block, UnitEvents};
+use crate::contexts::lanes::Event;
+use crate::contexts::{context_row, half_octaves, kind_of};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
 use crate::pipeline::blocks::units::whole_row;
@@ -15,8 +16,8 @@ impl<T: Real> Block<T> {
     /// known.
     pub fn encode(&mut self, x: &[T], quantizer: &Quantizer<T>) {
         let units = self.units();
-        self.events.resize_with(units, Vec::new);
-        self.events.iter_mut().for_each(Vec::clear);
+        self.events.resize_with(units, UnitEvents::default);
+        self.events.iter_mut().for_each(UnitEvents::clear);
         self.missed.clear();
         self.order.arrange(self.extent, x, &mut self.arranged);
         for (number, level) in self.levels.iter().enumerate() {
@@ -56,7 +57,11 @@ impl<T: Real> Block<T> {
             let (mut q, mut exact) = ([0], TileMask::default());
             let mut misses = quantizer.linear.quantize_tile(&[x], &mut q, &mut exact);
             let value = quantizer.linear.value(q[0]);
-            misses |= quantizer.interpolation.reserved().iter().any(|reserved| reserved.bits() == value.bits());
+            let mut rounded = [value];
+            quantizer.stored.round(&mut rounded);
+            let is_reserved = |reserved: &T| reserved.bits() == rounded[0].bits();
+            misses |= quantizer.interpolation.reserved().iter().any(is_reserved);
+            misses |= quantizer.stored.element().is_half() && quantizer.linear.missed(&[x], &rounded).any();
             misses |= quantizer.range.is_some_and(|range| range.outside(&[x]).is_some());
             if misses {
                 missed.push(number);
@@ -129,6 +134,8 @@ impl<T: Real> Kernel for EncodeRows<'_, T> {
         let rho = T::nearest(block.plan.rho());
         let follows = block.plan.share > 0;
         let mut predicted = vec![T::from_bits(0); nx];
+        let rounds = quantizer.rounds();
+        let mut rounded = vec![T::from_bits(0); if rounds { nx } else { 0 }];
         let mut any_missed = false;
         let rows = values.chunks_exact_mut(nx).zip(codes.chunks_exact_mut(nx));
         for (row, (values, codes)) in rows.enumerate() {
@@ -149,6 +156,9 @@ impl<T: Real> Kernel for EncodeRows<'_, T> {
                 quantizer.quantize_on_grid(x, &mut predicted, codes, values);
             } else {
                 quantizer.quantize_from(x, &predicted, codes, values);
+            }
+            if rounds {
+                quantizer.check_stored(x, codes, values, &mut rounded);
             }
             any_missed |= quantizer.check(x, excluded, &predicted, (codes, values));
             if follows {
@@ -173,14 +183,14 @@ impl<T: Real> Kernel for CollectEvents<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) {
+    fn run<I: InstructionSet>(self, isa: I) {
         let Self { block, number, class } = self;
         let level = block.levels[number];
         let [nz, ny, nx] = level.class(class);
         let slices = block.plan.slices.is_some();
         let in_boxes = number == 0 && block.plan.division != Division::One;
-        let mut sums = Vec::new();
-        let mut contexts = vec![0; nx];
+        let (mut sums, mut contexts) = (vec![0; nx], vec![0; nx]);
+        let of_kind = half_octaves(kind_of(number, class));
         for (z, y) in (0..nz).flat_map(|z| (0..ny).map(move |y| (z, y))) {
             let mut unit = if in_boxes { block.boxes.first_of_row([z, y]) } else { 0 };
             let mut start = 0;
@@ -191,21 +201,28 @@ impl<T: Real> Kernel for CollectEvents<'_, T> {
                 };
                 let contexts = &mut contexts[..part.x[1] - part.x[0]];
                 let known = (&block.code_lattice[..], &block.codes[number]);
-                context_row(known, (&level, number), class, [z, y], &part, (&mut sums, contexts));
+                let out = (&of_kind, &mut sums[..], &mut *contexts);
+                context_row(isa, known, (&level, number), class, [z, y], &part, out);
                 let at = (z * ny + y) * nx + start;
                 let codes = &block.codes[number][class][at..][..contexts.len()];
-                let events = &mut block.events[if in_boxes { unit + 1 } else { 0 }];
+                let events = &mut block.events[if in_boxes { unit + 1 } else { 0 }].events;
                 if block.any_excluded {
                     let excluded = &block.excluded[number][class][at..][..contexts.len()];
                     let all = codes.iter().zip(&*contexts).zip(excluded);
-                    let coded = all.filter(|(_, excluded)| **excluded == 0);
-                    events.extend(coded.map(|((&code, &context), _)| Event::new(code, context)));
+                    events.extend(all.map(|((&code, &context), &excluded)| match excluded {
+                        0 => Event::new(code, context),
+                        _ => Event::NONE,
+                    }));
                 } else {
                     events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
                 }
                 start = part.x[1];
                 unit += 1;
             }
+            if slices && y + 1 == ny {
+                block.events.iter_mut().for_each(UnitEvents::end_run);
+            }
         }
+        block.events.iter_mut().for_each(UnitEvents::end_run);
     }
 }
