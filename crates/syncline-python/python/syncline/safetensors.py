@@ -238,7 +238,7 @@ def _write(
     end = 0
     for name, kind, shape, tensor in parts:
         bound = own.get(name, default if kind.startswith(("F", "BF")) and len(shape) > 1 else Bound())
-        if kind not in ("F32", "F64") and bound.mode != "lossless":
+        if kind not in ("F16", "BF16", "F32", "F64") and bound.mode != "lossless":
             if name in own:
                 raise ValueError(f"{name} can have no error bound: its elements are {_NAMES[kind]}")
             bound = Bound()
