@@ -7,10 +7,11 @@
 mod activity;
 pub mod bitmap;
 mod bits;
+pub mod lanes;
 pub mod rans;
 mod symbol;
 pub mod table;
 
-pub use activity::{BINS, CLASSES, CONTEXTS, Unit, context_row};
+pub use activity::{BINS, CLASSES, CONTEXTS, HalfOctaves, Unit, context_row, half_octaves, kind_of};
 pub use bits::{PackedReader, PackedWriter};
 pub use symbol::{CODE_LIMIT, SYMBOLS, Symbol};

@@ -159,7 +159,7 @@ def test_types_that_have_no_stream():
 @pytest.mark.parametrize(
     "options",
     [
-        {"advanced": {"coder": "huffman"}},
+        {"advanced": {"coder": "numbers"}},
         {"advanced": {"coder": "lzss", "symbol": 4}},
         {"advanced": {"coder": "lzss+huffman", "level": 9}},
         {"effort": "fast"},

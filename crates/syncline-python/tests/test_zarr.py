@@ -301,6 +301,18 @@ def test_a_fresh_process_finds_the_codec(tmp_path):
     assert abs(float(result.stdout) - values.sum(dtype="f8")) <= 9 + 1e-2 * values.size
 
 
+def test_a_compressor_behind_the_codec_is_warned_of():
+    codec = SynclineCodec("abs", 1e-2)
+    options = {"shape": (9, 9), "dtype": "f4", "serializer": codec}
+    with pytest.warns(syncline.SynclineWarning, match="ZstdCodec compresses the streams .* pass compressors=None"):
+        zarr.create_array(MemoryStore(), **options)
+    # Neither alone nor with a checksum (a warning is an error here).
+    for compressors in (None, [zarr.codecs.Crc32cCodec()]):
+        array = zarr.create_array(MemoryStore(), compressors=compressors, **options)
+        array[...] = 1
+        assert (array[3:5] == 1).all()
+
+
 def test_asynchronous_reads():
     values = field((60, 60))
 

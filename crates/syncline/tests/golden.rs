@@ -121,7 +121,7 @@ fn write_current(case: &Case) -> Vec<u8> {
     let pipeline = match case.name {
         name if name.ends_with("_lzss") => Coder::Lzss,
         name if name.ends_with("_lzss_huffman") => Coder::LzssHuffman,
-        _ => Coder::Huffman,
+        _ => Coder::Numbers,
     };
     let effort = if case.name.contains("_best") { Effort::Best } else { Effort::Balanced };
     let advanced = Advanced::default().with_index(case.index).with_coder(pipeline);

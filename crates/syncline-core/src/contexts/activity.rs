@@ -1,6 +1,10 @@
 //! The context of an element: its level, and the magnitudes of the codes around it.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
 use crate::predict::levels::{Classes, Level};
+use crate::simd::InstructionSet;
 
 /// Contexts of a kind of elements: half octaves of the mean magnitude, two thirds as many of large ones.
 pub const BINS: usize = 23;
@@ -27,36 +31,56 @@ pub struct Unit {
 /// Returns the half octave of 3 + 2 `activity`, counted from that of 3. Exact: the number fits an f32.
 #[inline(always)]
 fn half_octave(activity: i32) -> u32 {
-    const THREE: u32 = 3.0f32.to_bits() >> 22;
-    (((3 + 2 * activity) as f32).to_bits() >> 22) - THREE
+    (((3 + 2 * activity) as f32).to_bits() >> HALF_OCTAVE_SHIFT) - FIRST_HALF_OCTAVE
 }
 
-/// Returns the bin of a half octave.
-#[inline(always)]
-fn bin(half_octave: u32) -> u32 {
-    const LAST_OWN: u32 = 10;
-    if half_octave <= LAST_OWN { half_octave } else { LAST_OWN + (half_octave - LAST_OWN) * 2 / 3 }
+/// Bits of an f32 below its exponent and the highest of its fraction, and what is left of 3.0 without them.
+const HALF_OCTAVE_SHIFT: i32 = 22;
+const FIRST_HALF_OCTAVE: u32 = 3.0f32.to_bits() >> HALF_OCTAVE_SHIFT;
+
+/// What each half octave stands for, in elements of a kind: a context, or a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfOctaves(pub [u8; 32]);
+
+/// Returns the context of each half octave in elements of a kind.
+pub fn half_octaves(kind: usize) -> HalfOctaves {
+    const LAST_OWN: usize = 10;
+    let bin = |half_octave: usize| match half_octave.checked_sub(LAST_OWN) {
+        None => half_octave,
+        Some(above) => (LAST_OWN + above * 2 / 3).min(BINS - 1),
+    };
+    HalfOctaves(std::array::from_fn(|half_octave| (kind * BINS + bin(half_octave)) as u8))
 }
 
-/// Computes the contexts of a part of a row of a class.
+/// Returns the kind of the elements of a class of level `number`.
+pub fn kind_of(number: usize, class: usize) -> usize {
+    match number {
+        0 => class.count_ones() as usize - 1,
+        1 => 3,
+        _ => 4,
+    }
+}
+
+/// Computes what the half octaves of the elements of a part of a row of a class stand for.
 ///
 /// `activity` is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
 /// neighbor that does not exist or is of another unit counts as the one on the other side. In slices, it is the mean
 /// of that and of 12 times the magnitude at the same place of the slice before, if that is known.
 #[inline(always)]
-pub fn context_row(
+pub fn context_row<I: InstructionSet>(
+    isa: I,
     (lattice, codes): (&[i32], &Classes<i32>),
     (level, number): (&Level, usize),
     class: usize,
     at: [usize; 2],
     unit: &Unit,
-    (sums, out): (&mut Vec<i32>, &mut [u8]),
+    (half_octaves, sums, out): (&HalfOctaves, &mut [i32], &mut [u8]),
 ) {
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = isa;
     let [start, end] = unit.x;
-    let count = end - start;
-    sums.clear();
-    sums.resize(count, 0);
-    let sums = &mut sums[..count];
+    let sums = &mut sums[..end - start];
+    let mut is_first = true;
     for axis in (0..3).filter(|axis| class >> axis & 1 != 0) {
         let from = class ^ 1 << axis;
         let all = if from == 0 { lattice } else { &codes[from] };
@@ -65,42 +89,48 @@ pub fn context_row(
         let row = |z: usize, y: usize| &all[(z * extent[1] + y) * extent[2]..][..extent[2]];
         if axis == 2 {
             let row = row(at[0], at[1]);
-            let both = count.min(limit.saturating_sub(start + 1));
-            add(&mut sums[..both], &row[start..], &row[start + 1..]);
-            add(&mut sums[both..], &row[start + both..], &row[start + both..]);
+            let both = sums.len().min(limit.saturating_sub(start + 1));
+            add(is_first, &mut sums[..both], &row[start..], &row[start + 1..]);
+            add(is_first, &mut sums[both..], &row[start + both..], &row[start + both..]);
         } else {
             let j = at[axis];
             let other = |j: usize| if axis == 0 { row(j, at[1]) } else { row(at[0], j) };
             let after = if j + 1 < limit { j + 1 } else { j };
-            add(sums, &other(j)[start..], &other(after)[start..]);
+            add(is_first, sums, &other(j)[start..], &other(after)[start..]);
         }
+        is_first = false;
     }
-    let stage = class.count_ones() as i32;
-    let weight = 6 / stage;
+    let weight = 6 / class.count_ones() as i32;
     if unit.has_before {
         let extent = level.class(class);
-        let before = &codes[class][((at[0] - 1) * extent[1] + at[1]) * extent[2] + start..][..count];
+        let before = &codes[class][((at[0] - 1) * extent[1] + at[1]) * extent[2] + start..][..sums.len()];
         for (sum, before) in sums.iter_mut().zip(before) {
             *sum = (*sum * weight + 12 * before.abs().min(LARGEST)) >> 1;
         }
     } else {
         sums.iter_mut().for_each(|sum| *sum *= weight);
     }
-    let kind = match number {
-        0 => stage as u32 - 1,
-        1 => 3,
-        _ => 4,
-    };
-    for (out, &sum) in out[..count].iter_mut().zip(&*sums) {
-        *out = (kind * BINS as u32 + bin(half_octave(sum))) as u8;
+    let out = &mut out[..sums.len()];
+    #[cfg(target_arch = "x86_64")]
+    let done = isa.avx2().map_or(0, |token| avx2::look_up(token, sums, half_octaves, out));
+    #[cfg(not(target_arch = "x86_64"))]
+    let done = 0;
+    for (out, &sum) in out[done..].iter_mut().zip(&sums[done..]) {
+        *out = half_octaves.0[half_octave(sum) as usize % 32];
     }
 }
 
 #[inline(always)]
-fn add(sums: &mut [i32], a: &[i32], b: &[i32]) {
+fn add(is_first: bool, sums: &mut [i32], a: &[i32], b: &[i32]) {
     let (a, b) = (&a[..sums.len()], &b[..sums.len()]);
-    for k in 0..sums.len() {
-        sums[k] += a[k].abs().min(LARGEST) + b[k].abs().min(LARGEST);
+    if is_first {
+        for k in 0..sums.len() {
+            sums[k] = a[k].abs().min(LARGEST) + b[k].abs().min(LARGEST);
+        }
+    } else {
+        for k in 0..sums.len() {
+            sums[k] += a[k].abs().min(LARGEST) + b[k].abs().min(LARGEST);
+        }
     }
 }
 
@@ -111,11 +141,24 @@ mod tests {
     #[test]
     fn bins_ascend_without_gaps() {
         let mut last = 0;
+        let bins = half_octaves(0);
         for activity in 0..=12 * LARGEST {
-            let own = bin(half_octave(activity));
+            let own = bins.0[half_octave(activity) as usize];
             assert!(own == last || own == last + 1, "{activity}");
             last = own;
         }
         assert_eq!(last as usize + 1, BINS);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn vectors_look_up_what_single_elements_do() {
+        let Some(token) = crate::simd::Avx2::detected() else { return };
+        let (sums, table): (Vec<i32>, _) =
+            ((0..=12 * LARGEST).collect(), HalfOctaves(std::array::from_fn(|i| i as u8 * 7)));
+        let mut out = vec![0; sums.len()];
+        let done = avx2::look_up(token, &sums, &table, &mut out);
+        assert_eq!(done, sums.len() / 8 * 8);
+        assert!(out[..done].iter().zip(&sums).all(|(&out, &sum)| out == table.0[half_octave(sum) as usize]));
     }
 }

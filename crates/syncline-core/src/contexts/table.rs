@@ -6,7 +6,7 @@ use super::symbol::SYMBOLS;
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 
 /// The frequencies of a table sum to 2 to this power.
-pub const TABLE_LOG2: u32 = 12;
+pub const TABLE_LOG2: u32 = 11;
 /// The sum of the frequencies of a table.
 pub const TOTAL: u32 = 1 << TABLE_LOG2;
 

@@ -17,7 +17,7 @@ from ._fill import Fill, fill_values, without_mask
 from ._index import basic_index
 from ._options import Compression, Decompression, HostArray, HostStream
 from ._range import computed, extremes, is_lazy
-from ._types import as_numbers, core_name, is_exact, numpy_dtype
+from ._types import as_numbers, core_name, float8_bytes, is_exact, is_float8, numpy_dtype
 
 Effort = Literal["fast", "balanced", "best"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
@@ -222,6 +222,10 @@ def compress(
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
     choices = core_choices(bound, fill, effort, advanced, threads, device, memory_limit, rewritable)
+    if is_float8(getattr(array, "dtype", None)):
+        if bound.mode != "lossless":
+            raise TypeError(f"{array.dtype} is compressed losslessly, as uint8: leave out the error bound")
+        array = float8_bytes(array)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,33 @@ def core_name(dtype: np.dtype[Any]) -> str:
     known = _KNOWN.get(dtype)
     if known is not None:
         return known
+    return _KNOWN.setdefault(dtype, core_name_of(dtype.name))
+
+
+def core_name_of(name: str) -> str:
+    """Returns the name in the core of a type with this name in NumPy."""
     try:
-        return _KNOWN.setdefault(dtype, _CORE_NAMES[dtype.name])
+        return _CORE_NAMES[name]
     except KeyError:
-        message = f"Syncline has no element type {dtype.name}: use one of {', '.join(_CORE_NAMES)}"
+        message = f"Syncline has no element type {name}: use one of {', '.join(_CORE_NAMES)}"
         raise TypeError(message) from None
+
+
+def is_float8(dtype: Any) -> bool:
+    """Returns whether a type, of NumPy or of another library, is one of the floats of 8 bits."""
+    # The size first: making the name of a type takes long.
+    return getattr(dtype, "itemsize", 0) == 1 and "float8" in str(dtype)
+
+
+def float8_bytes(array: Any) -> Any:
+    """Returns the bytes of an array of 8-bit floats as ``uint8``, sharing its memory where its library can; any other
+    array as it is.
+    """
+    if not is_float8(getattr(array, "dtype", None)):
+        return array
+    if type(array).__module__.partition(".")[0] == "torch":
+        return array.view(sys.modules["torch"].uint8)
+    return np.asarray(array).view(np.uint8)
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -14,8 +14,8 @@ try:
     from numcodecs.abc import Codec
     from numcodecs.astype import AsType
     from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
-except ModuleNotFoundError as error:
-    raise missing(error, "zarr") from None
+except ModuleNotFoundError as _error:
+    raise missing(_error, "zarr") from None
 
 from . import _codec, _core
 from ._advanced import Advanced
@@ -55,8 +55,12 @@ class Syncline(Codec):
         rewritable: bool = True,
         advanced: Advanced | None = None,
     ):
-        self.mode, self.value, self.effort, self.fill = mode, value, effort, fill
-        self.rewritable, self.advanced = rewritable, advanced or None
+        self.mode: str = mode
+        self.value: float = value
+        self.effort: str | None = effort
+        self.fill: Any = fill
+        self.rewritable: bool = rewritable
+        self.advanced: Advanced | None = advanced or None
         bound, setting = _codec.check(self)
         self.mode, self.value = bound.mode, bound.value
         # A list, as in JSON, so that codecs of equal settings are equal.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,12 @@ try:
     from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
     from zarr.abc.store import RangeByteRequest, SuffixByteRequest
     from zarr.core.common import parse_named_configuration
-except ModuleNotFoundError as error:
-    raise missing(error, "zarr") from None
+except ModuleNotFoundError as _error:
+    raise missing(_error, "zarr") from None
 
 from . import _codec, _core, _zarr_device
 from ._advanced import Advanced
+from ._advice import warn_at_caller
 from ._array import Bound, Effort, as_bytes, compress, core_choices, decompress, resolve
 from ._core import CorruptError, SynclineError
 from ._fill import without_mask
@@ -119,6 +121,13 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 f"the {self.mode} bound refers to the values of each chunk: use abs for one bound over the whole array",
                 UserWarning,
                 stacklevel=2,
+            )
+        # Zarr tells a codec nothing of the others, which the caller, the metadata of an array, has.
+        behind = _compressors_behind(self, getattr(sys._getframe(1).f_locals.get("self"), "codecs", ()))
+        if behind:
+            warn_at_caller(
+                f"{', '.join(behind)} compresses the streams of Syncline again, which saves nothing, and a slice of a "
+                "chunk reads all of it: pass compressors=None"
             )
 
     def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
@@ -373,6 +382,14 @@ def bound_of_array(array: Any, bound: Bound, fill: Any, fill_value: Any) -> Boun
     if fill is None and _declared_fill(fill_value) != "auto":
         fill = fill_value
     return resolve(array, fill=fill, **{bound.mode: bound.value})
+
+
+def _compressors_behind(codec: Any, codecs: Any) -> list[str]:
+    """Returns the names of the codecs that follow one, but for those that add a checksum."""
+    classes = [type(other).__name__ for other in codecs]
+    position = next((at for at, other in enumerate(codecs) if other is codec), len(classes))
+    checksums = ("crc", "adler", "fletcher", "jenkins", "checksum")
+    return [name for name in classes[position + 1 :] if not any(sum_ in name.lower() for sum_ in checksums)]
 
 
 def _box_of(

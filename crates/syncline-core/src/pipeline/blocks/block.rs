@@ -3,11 +3,10 @@
 mod decode;
 mod encode;
 
-pub(super) use decode::ContextTables;
-
 use super::plan::{Division, Order, Plan};
 use super::units::Boxes;
-use crate::predict::levels::{Classes, Level, joined, levels_of, split};
+use crate::contexts::lanes::{Event, lanes_of};
+use crate::predict::levels::{Classes, Level, join, joined, levels_of, split};
 use crate::quantize::Real;
 
 /// Memory for one block, and what was found for it.
@@ -30,12 +29,17 @@ pub(super) struct Block<T> {
     next_codes: Vec<i32>,
     arranged: Vec<T>,
     arranged_excluded: Vec<u8>,
+    /// The numbers of the tables of a run, and its codes.
+    of_run: Vec<u8>,
+    run_codes: Vec<i32>,
+    /// Sums of magnitudes of a row.
+    sums: Vec<i32>,
     /// Differences between values and predictions of the slice before.
     before: Vec<T>,
     pub anchors: Vec<i32>,
     /// The codes of each unit with their contexts, see [`Event`]: those of all levels but the finest, and those of the
     /// finest by unit.
-    pub events: Vec<Vec<Event>>,
+    pub events: Vec<UnitEvents>,
     /// Places, in raster order, of the elements that are not within the bound.
     pub missed: Vec<u32>,
 }
@@ -47,32 +51,30 @@ fn count_units(boxes: &Boxes, division: Division) -> usize {
     }
 }
 
+/// The events of a unit: those of all elements of its runs, and where each run ends.
+#[derive(Debug, Default)]
+pub(super) struct UnitEvents {
+    pub events: Vec<Event>,
+    pub ends: Vec<u32>,
+}
+
+impl UnitEvents {
+    fn clear(&mut self) {
+        self.events.clear();
+        self.ends.clear();
+    }
+
+    /// Returns the codes with their contexts.
+    pub fn coded(&self) -> impl Iterator<Item = Event> {
+        self.events.iter().copied().filter(|&event| event != Event::NONE)
+    }
+}
+
 /// Returns the number of units of a block.
 pub(super) fn units_of(extent: [usize; 3], plan: Plan) -> usize {
     let extent = Order::new(extent, plan.slices).of(extent);
     let levels = levels_of(extent, plan.slices.is_some());
     count_units(&Boxes::new(extent, levels.first(), plan.division), plan.division)
-}
-
-/// A code and its context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event(i32);
-
-impl Event {
-    #[inline(always)]
-    fn new(code: i32, context: u8) -> Self {
-        Self(code << 8 | i32::from(context))
-    }
-
-    #[inline(always)]
-    pub fn code(self) -> i32 {
-        self.0 >> 8
-    }
-
-    #[inline(always)]
-    pub fn context(self) -> usize {
-        (self.0 & 0xFF) as usize
-    }
 }
 
 impl<T: Real> Default for Block<T> {
@@ -94,6 +96,9 @@ impl<T: Real> Default for Block<T> {
             next_codes: Vec::new(),
             arranged: Vec::new(),
             arranged_excluded: Vec::new(),
+            of_run: Vec::new(),
+            run_codes: Vec::new(),
+            sums: Vec::new(),
             before: Vec::new(),
             anchors: Vec::new(),
             events: Vec::new(),
@@ -121,6 +126,11 @@ impl<T: Real> Block<T> {
         count_units(&self.boxes, self.plan.division)
     }
 
+    /// Returns the number of states of each unit.
+    pub fn lanes(&self) -> usize {
+        lanes_of(self.extent.iter().product(), self.plan.lanes_log2)
+    }
+
     /// Returns the number of anchors.
     pub fn anchor_count(&self) -> usize {
         self.levels.last().map_or_else(|| self.order.of(self.extent)[0], |level| level.class_len(0))
@@ -136,6 +146,13 @@ impl<T: Real> Block<T> {
             let from = coarser.last().map_or(&self.arranged_excluded, |classes| &classes[0]);
             split(from, level, &mut finer[0]);
         }
+    }
+
+    /// Returns the part of a class of the finest level that belongs to a unit.
+    fn range(&self, unit: usize, class: usize) -> [[usize; 2]; 3] {
+        let extent = self.levels[0].class(class);
+        let ranges = self.boxes.ranges(unit);
+        std::array::from_fn(|axis| ranges[axis].map(|end| end.min(extent[axis])))
     }
 
     /// Returns whether each anchor is excluded.
@@ -159,6 +176,18 @@ impl<T: Real> Block<T> {
         let mut next = std::mem::take(&mut self.arranged);
         joined(&self.lattice, &self.values, &self.levels[number], &mut next);
         self.arranged = std::mem::replace(&mut self.lattice, next);
+    }
+
+    /// Writes the elements, in raster order, of which those of the coarser levels are joined and those of the finest
+    /// are in their classes.
+    fn finish(&mut self, out: &mut [T]) {
+        if let Some(level) = self.levels.first() {
+            if self.order.is_raster() {
+                return join(&self.lattice, &self.values, level, out);
+            }
+            self.join(0);
+        }
+        self.order.restore(self.extent, &self.lattice, out);
     }
 
     fn join_codes(&mut self, number: usize) {

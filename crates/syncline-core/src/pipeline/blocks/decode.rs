@@ -1,14 +1,14 @@
 //! The record of blocks back to elements.
 
 use super::anchors;
-use super::block::{Block, ContextTables, units_of};
+use super::block::{Block, units_of};
 use super::masks::{Mask, MaskSection, patterns_of};
 use super::plan::{PLAN_BYTES, Plan};
 use super::quantizer::Quantizer;
 use crate::bound::Pipeline;
 use crate::container::{Sections, SparseList};
 use crate::contexts::PackedReader;
-use crate::contexts::rans::{Decoder, SlotTable};
+use crate::contexts::lanes::{Decoder, SlotTables};
 use crate::contexts::table::Tables;
 use crate::error::Result;
 use crate::pipeline::context::Context;
@@ -80,7 +80,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
 /// The sections of a chunk, read and checked.
 struct Chunk<'a> {
     plan: Plan,
-    tables: ContextTables,
+    tables: SlotTables,
     anchors: &'a [u8],
     verbatim: SparseList<'a>,
     masks: MaskSection<'a>,
@@ -105,8 +105,7 @@ impl<'a> Chunk<'a> {
         });
         let (plan, tables) =
             parsed.ok_or_else(|| context.corrupt("unknown prediction of blocks, or damaged tables"))?;
-        let tables =
-            ContextTables { tables: tables.tables.iter().map(SlotTable::new).collect(), of_context: tables.of_context };
+        let tables = SlotTables::new(&tables);
         let elements = context.geometry.chunk_elements(context.chunk);
         let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
         let count = context.tile_count() * patterns_of(&header.stored::<T>().values_of(&header.patterns)).len();
@@ -123,7 +122,7 @@ impl<'a> Chunk<'a> {
         for (unit, &size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
             let (words, after) = rest.split_at_checked(size as usize * 2)?;
             rest = after;
-            let decoder = Decoder::new(words)?;
+            let decoder = Decoder::new(words, block.lanes())?;
             match unit {
                 0 => coarse = Some(decoder),
                 unit => units.push((unit - 1, decoder)),

@@ -1,13 +1,13 @@
 //! Elements of a chunk to the record of blocks.
 
-use super::block::{Block, Event};
+use super::block::Block;
 use super::masks::{Mask, MaskWriter, patterns_of};
 use super::plan::Plan;
 use super::quantizer::Quantizer;
 use super::{anchors, sample};
 use crate::bound::{Bound, ErrorSummary};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sparse};
-use crate::contexts::rans::{DivisionTable, Encoder};
+use crate::contexts::lanes::{Encoder, Event, Events};
 use crate::contexts::table::{Counts, Tables};
 use crate::contexts::{CONTEXTS, PackedWriter, SYMBOLS, Symbol};
 use crate::error::Result;
@@ -22,9 +22,11 @@ use crate::quantize::mask::{MaskKind, TileMask};
 /// What the blocks of a chunk become before their tables are known.
 struct Parts {
     counts: Box<[Counts; CONTEXTS]>,
-    /// The codes of the units of all blocks, and where those of each unit end.
+    /// The events of the units of all blocks, and where each run of a unit ends in it.
     events: Vec<Event>,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
+    /// Of each unit, how many events and runs it has, and its states.
+    units: Vec<[usize; 3]>,
     anchors: PackedWriter,
     masks: MaskWriter,
     verbatim: Vec<u32>,
@@ -53,6 +55,7 @@ pub(in super::super) fn encode<T: Real>(
         counts: vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap_or_else(|_| unreachable!("as many as there are")),
         events: Vec::new(),
         ends: Vec::new(),
+        units: Vec::new(),
         anchors: PackedWriter::default(),
         masks: MaskWriter::default(),
         verbatim: Vec::new(),
@@ -96,19 +99,16 @@ impl<T: Real> Coder<T> {
         self.begin(x, extent, plan);
         self.encode_unmasked(x);
         let of_header = self.patterns.len();
-        self.masks[..of_header].iter_mut().for_each(|mask| _ = mask.code(extent));
-        // Zeros are kept exactly: by a mask, where that costs less than verbatim values.
+        self.masks[..of_header].iter_mut().for_each(|mask| mask.code(extent));
+        // Zeros are kept exactly: by a mask, unless only a few are verbatim.
         let is_zero = |place: &u32| x[*place as usize].bits() == 0;
         let missed = self.block.missed.iter().filter(|place| is_zero(place)).count();
         if missed > FEW_ZEROS && self.masks.len() > of_header {
             let zeros = &mut self.masks[of_header];
             zeros.find(x, 0);
-            if zeros.code(extent) < missed * (4 + self.elements.stored.size()) {
-                zeros.add_to(&mut self.excluded);
-                self.encode_unmasked(x);
-            } else {
-                zeros.kind = MaskKind::Nothing;
-            }
+            zeros.code(extent);
+            zeros.add_to(&mut self.excluded);
+            self.encode_unmasked(x);
         }
     }
 
@@ -146,7 +146,7 @@ impl<T: Real> Coder<T> {
     }
 
     /// Adds the errors of the block's elements that are neither masked nor verbatim.
-    fn measure(&self, x: &[T], summary: &mut ErrorSummary) {
+    fn measure(&mut self, x: &[T], summary: &mut ErrorSummary) {
         const PIECE: usize = 1024;
         let mut back = vec![T::from_bits(0); x.len()];
         self.block.reconstructed(&mut back);
@@ -169,12 +169,13 @@ impl Parts {
     /// Takes what a block was coded to. Its first element is number `position` of the chunk.
     fn take<T: Real>(&mut self, coder: &Coder<T>, x: &[T], position: u32, first_anchor: &mut i32) {
         let block = &coder.block;
-        for events in &block.events {
-            for event in events {
-                self.counts[event.context()][usize::from(Symbol::of(event.code()).symbol)] += 1;
+        for unit in &block.events {
+            for event in unit.coded() {
+                self.counts[usize::from(event.context())][usize::from(Symbol::of(event.code()).symbol)] += 1;
             }
-            self.events.extend_from_slice(events);
-            self.ends.push(self.events.len());
+            self.events.extend_from_slice(&unit.events);
+            self.ends.extend_from_slice(&unit.ends);
+            self.units.push([unit.events.len(), unit.ends.len(), block.lanes()]);
         }
         anchors::write(&block.anchors, first_anchor, &mut self.anchors);
         coder.masks.iter().for_each(|mask| self.masks.push(mask));
@@ -207,21 +208,13 @@ impl Parts {
 
     /// Codes the units. Returns their words, and the number of words of each.
     fn code(&self, tables: &Tables) -> (Vec<u8>, Vec<u32>) {
-        let divisions: Vec<DivisionTable> = tables.tables.iter().map(DivisionTable::new).collect();
-        let of_context = tables.of_context.map(|table| &divisions[usize::from(table)]);
         let mut words = Vec::new();
-        let mut encoder = Encoder::default();
-        let mut start = 0;
-        let sizes = self.ends.iter().map(|&end| {
-            let events = &self.events[start..end];
-            start = end;
-            if events.iter().all(|event| event.code() == 0) {
-                return 0;
-            }
-            for event in events.iter().rev() {
-                encoder.put_code(event.code(), of_context[event.context()]);
-            }
-            encoder.finish(&mut words) as u32
+        let mut encoder = Encoder::new(tables);
+        let (mut events, mut ends) = (self.events.as_slice(), self.ends.as_slice());
+        let sizes = self.units.iter().map(|&[of_events, of_ends, lanes]| {
+            let unit = Events { events: &events[..of_events], ends: &ends[..of_ends] };
+            (events, ends) = (&events[of_events..], &ends[of_ends..]);
+            encoder.encode(unit, lanes, &mut words) as u32
         });
         let sizes = sizes.collect();
         (words, sizes)

@@ -1,5 +1,7 @@
 //! How the blocks of a chunk are coded.
 
+use crate::contexts::lanes::MOST_LANES;
+
 /// Shares of the error of the prediction of the slice before, by the number of the field.
 const SHARES: [f64; 3] = [0.0, 0.75, 1.0];
 
@@ -27,10 +29,12 @@ pub(super) struct Plan {
     /// Number of the share of the slice before: 0 to 2.
     pub share: u8,
     pub division: Division,
+    /// Binary logarithm of the number of states of a unit, at most.
+    pub lanes_log2: u8,
 }
 
 /// Bytes of the fields of a plan.
-pub(super) const PLAN_BYTES: usize = 4;
+pub(super) const PLAN_BYTES: usize = 5;
 
 impl Plan {
     /// Returns the axes along which nothing may be interpolated, of blocks that extend along `axes` axes.
@@ -47,17 +51,18 @@ impl Plan {
     /// Returns the fields.
     pub fn to_bytes(self) -> [u8; PLAN_BYTES] {
         let slices = self.slices.map_or(0, |axis| axis as u8 + 1);
-        [u8::from(self.cubic) | u8::from(self.on_grid) << 1, slices, self.share, self.division as u8]
+        [u8::from(self.cubic) | u8::from(self.on_grid) << 1, slices, self.share, self.division as u8, self.lanes_log2]
     }
 
     /// Reads the fields of a chunk whose blocks extend along `axes` axes. `None` if they are out of range.
-    pub fn parse([scheme, slices, share, division]: [u8; PLAN_BYTES], axes: usize) -> Option<Self> {
+    pub fn parse([scheme, slices, share, division, lanes_log2]: [u8; PLAN_BYTES], axes: usize) -> Option<Self> {
         let division = [Division::One, Division::Two, Division::Boxes].into_iter().find(|&d| d as u8 == division)?;
         let slices = slices.checked_sub(1).map(usize::from);
         let is_axis = slices.is_none_or(|axis| axis < 3 && axis + axes >= 3 && axes > 1);
         let is_share = usize::from(share) < SHARES.len() && (share == 0 || slices.is_some());
         let [cubic, on_grid] = [scheme & 1 != 0, scheme & 2 != 0];
-        (scheme < 4 && is_axis && is_share).then_some(Self { cubic, on_grid, slices, share, division })
+        let is_whole = scheme < 4 && is_axis && is_share && 1 << lanes_log2.min(7) <= MOST_LANES;
+        is_whole.then_some(Self { cubic, on_grid, slices, share, division, lanes_log2 })
     }
 }
 
@@ -76,6 +81,11 @@ impl Order {
     /// Returns the extents in this order.
     pub fn of(self, extent: [usize; 3]) -> [usize; 3] {
         self.0.map(|axis| extent[axis])
+    }
+
+    /// Returns whether this is raster order already.
+    pub fn is_raster(self) -> bool {
+        self.0 == [0, 1, 2]
     }
 
     /// Returns the strides, in this order, of elements that are in raster order of `extent`.
@@ -137,15 +147,24 @@ mod tests {
             for slices in Plan::slices(axes) {
                 for (number, division) in [Division::One, Division::Two, Division::Boxes].into_iter().enumerate() {
                     let share = if slices.is_some() { number as u8 } else { 0 };
-                    let plan = Plan { cubic: number != 1, on_grid: number != 2, slices, share, division };
+                    let plan = Plan {
+                        cubic: number != 1,
+                        on_grid: number != 2,
+                        slices,
+                        share,
+                        division,
+                        lanes_log2: 5 - number as u8,
+                    };
                     assert_eq!(Plan::parse(plan.to_bytes(), axes), Some(plan));
                 }
             }
         }
-        for bytes in [[4, 0, 0, 0], [0, 4, 0, 0], [0, 0, 1, 0], [0, 1, 3, 0], [0, 0, 0, 3]] {
+        for bytes in
+            [[4, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 1, 0, 0], [0, 1, 3, 0, 0], [0, 0, 0, 3, 0], [0, 0, 0, 0, 6]]
+        {
             assert_eq!(Plan::parse(bytes, 3), None);
         }
-        assert!(Plan::parse([0, 1, 0, 0], 2).is_none() && Plan::parse([0, 3, 0, 0], 1).is_none());
+        assert!(Plan::parse([0, 1, 0, 0, 0], 2).is_none() && Plan::parse([0, 3, 0, 0, 0], 1).is_none());
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::block::{Block, ContextTables, Event};
+use super::block::{Block, UnitEvents};
 use super::plan::{Division, Order, Plan};
 use super::quantizer::Quantizer;
 use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::container::Header;
-use crate::contexts::rans::{Decoder, DivisionTable, Encoder, SlotTable};
+use crate::contexts::lanes::{Decoder, Encoder, Event, Events, SlotTables};
 use crate::contexts::table::{Counts, Tables};
 use crate::contexts::{BINS, CONTEXTS, PackedWriter, SYMBOLS, Symbol};
 use crate::geometry::balanced_extent;
@@ -107,8 +107,7 @@ impl Oracle {
 
     /// Returns the box of the finest level that an element belongs to.
     fn unit(&self, at: [usize; 3]) -> [usize; 3] {
-        let long = self.extent.iter().filter(|&&extent| extent > 1).count();
-        let side = balanced_extent(self.extent.map(usize::next_power_of_two), if long == 2 { 14 } else { 15 });
+        let side = balanced_extent(self.extent.map(usize::next_power_of_two), 15);
         std::array::from_fn(|axis| match self.is_halved(axis) {
             true => at[axis] / 2 / side[axis].div_ceil(2),
             false => at[axis] / side[axis],
@@ -151,10 +150,10 @@ impl Oracle {
 }
 
 /// Returns the tables of the events of a block.
-fn tables_of(events: &[Vec<Event>]) -> Tables {
+fn tables_of(events: &[UnitEvents]) -> Tables {
     let mut counts: Box<[Counts; CONTEXTS]> = vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap();
-    for event in events.iter().flatten() {
-        counts[event.context()][usize::from(Symbol::of(event.code()).symbol)] += 1;
+    for event in events.iter().flat_map(UnitEvents::coded) {
+        counts[usize::from(event.context())][usize::from(Symbol::of(event.code()).symbol)] += 1;
     }
     Tables::build(&counts, &mut PackedWriter::default())
 }
@@ -186,6 +185,8 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         oracle.values[place] = quantizer.linear.value(anchor);
     }
     let mut read = vec![0; block.events.len()];
+    // The level, the class, and the slice of the elements of each run of each unit, and where the run ends.
+    let mut runs = vec![Vec::new(); block.events.len()];
     let units: Vec<[usize; 3]> = {
         let mut units: Vec<_> = oracle.elements().iter().map(|&(at, ..)| oracle.unit(at)).collect();
         units.push([0; 3]);
@@ -202,15 +203,24 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
             Division::Two => 1,
             Division::Boxes => 1 + units.iter().position(|&unit| unit == oracle.unit(at)).unwrap(),
         };
+        let event = block.events[unit].events[read[unit]];
+        read[unit] += 1;
+        let run = (level, class, plan.slices.map(|_| at[0]));
+        if runs[unit].last().is_none_or(|&(last, _)| last != run) {
+            runs[unit].push((run, 0));
+        }
+        runs[unit].last_mut().unwrap().1 = read[unit] as u32;
+        prop_assert_eq!(event == Event::NONE, arranged[place] != 0);
         if arranged[place] == 0 {
-            let event = block.events[unit][read[unit]];
-            read[unit] += 1;
-            prop_assert_eq!(event.context(), oracle.context(at, level, class), "{:?}", at);
+            prop_assert_eq!(usize::from(event.context()), oracle.context(at, level, class), "{:?}", at);
             oracle.codes[place] = event.code();
         }
         oracle.values[place] = quantizer.value(plan.on_grid, prediction, oracle.codes[place]);
     }
-    prop_assert!(read.iter().zip(&block.events).all(|(&read, events)| read == events.len()));
+    for ((read, runs), unit) in read.iter().zip(&runs).zip(&block.events) {
+        prop_assert_eq!(*read, unit.events.len());
+        prop_assert!(runs.iter().map(|&(_, end)| end).eq(unit.ends.iter().copied()));
+    }
     let mut expected = vec![0.0; len];
     order.restore(extent, &oracle.values, &mut expected);
     for (place, (x, y)) in x.iter().zip(&expected).enumerate() {
@@ -219,23 +229,24 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
     }
 
     let tables = tables_of(&block.events);
-    let searches =
-        ContextTables { tables: tables.tables.iter().map(SlotTable::new).collect(), of_context: tables.of_context };
-    let divisions: Vec<DivisionTable> = tables.tables.iter().map(DivisionTable::new).collect();
+    let mut encoder = Encoder::new(&tables);
     let mut words = vec![Vec::new(); block.events.len()];
-    for (events, words) in block.events.iter().zip(&mut words) {
-        let mut encoder = Encoder::default();
-        let table = |event: &Event| &divisions[usize::from(tables.of_context[event.context()])];
-        events.iter().rev().for_each(|event| encoder.put_code(event.code(), table(event)));
-        encoder.finish(words);
+    for (unit, words) in block.events.iter().zip(&mut words) {
+        encoder.encode(Events { events: &unit.events, ends: &unit.ends }, block.lanes(), words);
     }
+    let tables = SlotTables::new(&tables);
     let mut back = Block::default();
     back.begin(extent, plan);
     back.exclude(masked.then_some(&excluded));
     back.anchors.clone_from(&block.anchors);
-    let mut decoders = words.iter().map(|words| Decoder::new(words).unwrap());
-    prop_assert!(back.decode_coarse(decoders.next(), &searches));
-    prop_assert!(back.decode_units(decoders.enumerate().collect(), &searches));
+    let mut decoders = words.iter().map(|words| match words.is_empty() {
+        true => None,
+        false => Some(Decoder::new(words, back.lanes()).unwrap()),
+    });
+    let (coarse, fine) = (decoders.next().unwrap(), decoders.enumerate());
+    let fine = fine.filter_map(|(unit, decoder)| Some((unit, decoder?))).collect();
+    prop_assert!(back.decode_coarse(coarse, &tables));
+    prop_assert!(back.decode_units(fine, &tables));
     let mut values = vec![0.0; len];
     back.reconstruct(&quantizer, &mut values);
     let bits = |values: &[f32]| values.iter().map(|value| value.bits()).collect::<Vec<_>>();
@@ -258,8 +269,9 @@ proptest! {
         ],
         division in prop::sample::select(vec![Division::One, Division::Two, Division::Boxes]),
         (cubic, on_grid, masked) in any::<(bool, bool, bool)>(),
+        lanes_log2 in 0u8..6,
         noise in prop::sample::select(vec![0.0f32, 0.3, 100.0]),
     ) {
-        check(extent, Plan { cubic, on_grid, slices, share, division }, noise, masked)?;
+        check(extent, Plan { cubic, on_grid, slices, share, division, lanes_log2 }, noise, masked)?;
     }
 }

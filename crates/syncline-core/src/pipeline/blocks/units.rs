@@ -5,6 +5,9 @@ use crate::contexts::Unit;
 use crate::geometry::balanced_extent;
 use crate::predict::levels::Level;
 
+/// Binary logarithm of the elements of a box.
+pub(super) const UNIT_LOG2: u32 = 15;
+
 /// The units of the finest level of a block: boxes of its elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Boxes {
@@ -20,10 +23,8 @@ impl Boxes {
     /// Divides the finest level of a block; there is none in blocks of a single lattice of anchors.
     pub fn new(extent: [usize; 3], level: Option<&Level>, division: Division) -> Self {
         let whole = extent.map(|extent| extent.next_power_of_two());
-        let long = extent.iter().filter(|&&extent| extent > 1).count();
         let of_unit = match division {
-            // Units of two dimensions are smaller, because they have fewer neighbors to look at.
-            Division::Boxes => balanced_extent(whole, if long == 2 { 14 } else { 15 }),
+            Division::Boxes => balanced_extent(whole, UNIT_LOG2),
             Division::One | Division::Two => whole,
         };
         let halved = level.map_or([false; 3], |level| level.halved);
@@ -47,12 +48,6 @@ impl Boxes {
             let start = at[axis] * self.side[axis];
             [start, (start + self.side[axis]).min(self.extent[axis])]
         })
-    }
-
-    /// Returns the number of the first of the units of the row at `z` and `y` of a class; those after it follow along
-    /// x.
-    pub fn first_of_row(&self, [z, y]: [usize; 2]) -> usize {
-        (z / self.side[0] * self.grid[1] + y / self.side[1]) * self.grid[2]
     }
 
     /// Returns the part of a row of `len` elements of a class that belongs to unit `number`, for the context.

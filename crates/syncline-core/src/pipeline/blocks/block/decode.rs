@@ -1,8 +1,8 @@
 //! The codes of a block back to elements.
 
 use super::Block;
-use crate::contexts::rans::{Decoder, SlotTable};
-use crate::contexts::{CONTEXTS, context_row};
+use crate::contexts::lanes::{Decoder, MOST_LANES, NO_TABLE, SlotTables};
+use crate::contexts::{context_row, kind_of};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::Quantizer;
 use crate::pipeline::blocks::units::whole_row;
@@ -10,17 +10,11 @@ use crate::predict::levels::{PASSES, predict_row};
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// The tables of a chunk for the decoder, by context.
-pub(in super::super) struct ContextTables {
-    pub tables: Vec<SlotTable>,
-    pub of_context: [u8; CONTEXTS],
-}
-
 impl<T: Real> Block<T> {
     /// Reads the codes of all levels but the finest, and of that as well if the block has one unit.
     ///
     /// A unit without words has codes of 0 only.
-    pub fn decode_coarse(&mut self, mut decoder: Option<Decoder>, tables: &ContextTables) -> bool {
+    pub fn decode_coarse(&mut self, mut decoder: Option<Decoder>, tables: &SlotTables) -> bool {
         let last = usize::from(self.plan.division != Division::One);
         self.code_lattice.clear();
         self.code_lattice.resize(self.anchor_count(), 0);
@@ -50,54 +44,23 @@ impl<T: Real> Block<T> {
         codes.resize(len, 0);
     }
 
-    /// Reads the codes of units of the finest level, after [`Self::decode_coarse`]: those of several units of the same
-    /// extents side by side, so that the processor works on one while another waits.
-    pub fn decode_units(&mut self, units: Vec<(usize, Decoder)>, tables: &ContextTables) -> bool {
-        if self.levels.is_empty() {
-            return units.iter().all(|(_, decoder)| decoder.is_finished());
-        }
-        let mut rest = units.as_slice();
-        while let Some(((first, decoder), after)) = rest.split_first() {
-            let alike = rest.first_chunk::<LANES>().filter(|lanes| {
-                !self.any_excluded && lanes.iter().all(|(unit, _)| self.lengths(*unit) == self.lengths(*first))
-            });
-            let is_whole = match alike {
-                Some(lanes) => {
-                    rest = &rest[LANES..];
-                    let units = lanes.each_ref().map(|(unit, _)| *unit);
-                    let decoders = lanes.each_ref().map(|(_, decoder)| decoder.clone());
-                    simd::run(DecodeUnits { block: self, units, tables, decoders })
-                }
-                None => {
-                    rest = after;
-                    self.decode_unit(*first, decoder.clone(), tables)
-                }
-            };
-            if !is_whole {
-                return false;
+    /// Reads the codes of units of the finest level, after [`Self::decode_coarse`].
+    pub fn decode_units(&mut self, units: Vec<(usize, Decoder)>, tables: &SlotTables) -> bool {
+        units.into_iter().all(|(unit, mut decoder)| {
+            for class in if self.levels.is_empty() { &[][..] } else { &PASSES } {
+                let (range, decoder) = (self.range(unit, *class), &mut decoder);
+                simd::run(DecodeRows {
+                    block: self,
+                    number: 0,
+                    class: *class,
+                    range,
+                    unit: Some(unit),
+                    tables,
+                    decoder,
+                });
             }
-        }
-        true
-    }
-
-    /// Returns the extents of the parts of the smallest and of the largest class that belong to a unit.
-    fn lengths(&self, unit: usize) -> [[usize; 3]; 2] {
-        [7, 0].map(|class| self.range(unit, class).map(|[start, end]| end.saturating_sub(start)))
-    }
-
-    /// Returns the part of a class of the finest level that belongs to a unit.
-    fn range(&self, unit: usize, class: usize) -> [[usize; 2]; 3] {
-        let extent = self.levels[0].class(class);
-        let ranges = self.boxes.ranges(unit);
-        std::array::from_fn(|axis| ranges[axis].map(|end| end.min(extent[axis])))
-    }
-
-    fn decode_unit(&mut self, unit: usize, mut decoder: Decoder, tables: &ContextTables) -> bool {
-        for class in PASSES {
-            let (range, decoder) = (self.range(unit, class), &mut decoder);
-            simd::run(DecodeRows { block: self, number: 0, class, range, unit: Some(unit), tables, decoder });
-        }
-        decoder.is_finished()
+            decoder.is_finished()
+        })
     }
 
     /// Reconstructs the elements of a block from its anchors and codes, in raster order.
@@ -112,9 +75,11 @@ impl<T: Real> Block<T> {
                 simd::run(ReconstructRows { block: self, number, class, quantizer, values: &mut values });
                 self.values[class] = values;
             }
-            self.join(number);
+            if number > 0 {
+                self.join(number);
+            }
         }
-        self.order.restore(self.extent, &self.lattice, out);
+        self.finish(out);
     }
 }
 
@@ -125,7 +90,7 @@ struct DecodeRows<'a, 'd, 'w, T> {
     class: usize,
     range: [[usize; 2]; 3],
     unit: Option<usize>,
-    tables: &'a ContextTables,
+    tables: &'a SlotTables,
     decoder: &'d mut Decoder<'w>,
 }
 
@@ -133,98 +98,51 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) {
+    fn run<I: InstructionSet>(self, isa: I) {
         let Self { block, number, class, range, unit, tables, decoder } = self;
         let level = block.levels[number];
         let [_, ny, nx] = level.class(class);
         let slices = block.plan.slices.is_some();
-        let mut sums = Vec::new();
-        let mut contexts = vec![0; range[2][1].saturating_sub(range[2][0])];
-        if contexts.is_empty() {
+        let count = range.map(|[start, end]| end.saturating_sub(start));
+        if count.contains(&0) {
             return;
         }
-        for (z, y) in (range[0][0]..range[0][1]).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y))) {
-            let part = match unit {
-                Some(unit) => block.boxes.part(unit, z, nx, slices),
-                None => whole_row(z, nx, slices),
-            };
-            let known = (&block.code_lattice[..], &block.codes[number]);
-            context_row(known, (&level, number), class, [z, y], &part, (&mut sums, &mut contexts));
-            let at = (z * ny + y) * nx + part.x[0];
-            let codes = &mut block.codes[number][class][at..][..contexts.len()];
-            let table = |context: u8| &tables.tables[usize::from(tables.of_context[usize::from(context)])];
-            if block.any_excluded {
-                let excluded = &block.excluded[number][class][at..][..contexts.len()];
-                for k in (0..codes.len()).filter(|&k| excluded[k] == 0) {
-                    codes[k] = decoder.code(table(contexts[k]));
-                }
-            } else {
-                for (code, &context) in codes.iter_mut().zip(&contexts) {
-                    *code = decoder.code(table(context));
+        // Codes of a slice have contexts by those of the slice before.
+        let slices_of_run = if slices { 1 } else { count[0] };
+        let len = slices_of_run * count[1] * count[2];
+        let padded = len.next_multiple_of(MOST_LANES);
+        let mut of_run = std::mem::take(&mut block.of_run);
+        let [mut sums, mut run_codes] = [&mut block.sums, &mut block.run_codes].map(std::mem::take);
+        of_run.clear();
+        of_run.resize(padded, NO_TABLE);
+        sums.resize(nx.max(sums.len()), 0);
+        run_codes.resize(padded.max(run_codes.len()), 0);
+        let of_kind = &tables.of_half_octaves[kind_of(number, class)];
+        let mut part = match unit {
+            Some(unit) => block.boxes.part(unit, range[0][0], nx, slices),
+            None => whole_row(range[0][0], nx, slices),
+        };
+        for first in (range[0][0]..range[0][1]).step_by(slices_of_run) {
+            let rows = || (first..first + slices_of_run).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
+            for ((z, y), of_codes) in rows().zip(of_run.chunks_exact_mut(count[2])) {
+                let known = (&block.code_lattice[..], &block.codes[number]);
+                let out = (of_kind, &mut sums[..], &mut *of_codes);
+                context_row(isa, known, (&level, number), class, [z, y], &part, out);
+                if block.any_excluded {
+                    let excluded = &block.excluded[number][class][(z * ny + y) * nx + part.x[0]..];
+                    let all = of_codes.iter_mut().zip(excluded);
+                    all.filter(|(_, excluded)| **excluded != 0).for_each(|(table, _)| *table = NO_TABLE);
                 }
             }
+            decoder.run(isa, &of_run, tables, &mut run_codes[..padded]);
+            for ((z, y), codes) in rows().zip(run_codes[..len].chunks_exact(count[2])) {
+                let at = (z * ny + y) * nx + range[2][0];
+                block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
+            }
+            // Slices of a unit but its first have one before.
+            part.has_before = slices;
         }
-    }
-}
-
-/// Units that are decoded side by side.
-const LANES: usize = 4;
-
-/// Reads the codes of several units of the finest level whose parts of each class have the same extents. Returns
-/// whether all of them are whole.
-struct DecodeUnits<'a, 'w, T> {
-    block: &'a mut Block<T>,
-    units: [usize; LANES],
-    tables: &'a ContextTables,
-    decoders: [Decoder<'w>; LANES],
-}
-
-impl<T: Real> Kernel for DecodeUnits<'_, '_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> bool {
-        let Self { block, units, tables, decoders } = self;
-        let [mut a, mut b, mut c, mut d] = decoders;
-        let level = block.levels[0];
-        let slices = block.plan.slices.is_some();
-        let mut sums = Vec::new();
-        let longest = level.extent[2];
-        let mut contexts: [Vec<u8>; LANES] = std::array::from_fn(|_| vec![0; longest]);
-        let mut codes: [Vec<i32>; LANES] = std::array::from_fn(|_| vec![0; longest]);
-        let table_of: [&SlotTable; 256] = std::array::from_fn(|context| {
-            &tables.tables[tables.of_context.get(context).map_or(0, |&table| usize::from(table))]
-        });
-        for class in PASSES {
-            let [_, ny, nx] = level.class(class);
-            let ranges = units.map(|unit| block.range(unit, class));
-            let [nz_own, ny_own, nx_own] = ranges[0].map(|[start, end]| end.saturating_sub(start));
-            if nx_own == 0 {
-                continue;
-            }
-            for (z, y) in (0..nz_own).flat_map(|z| (0..ny_own).map(move |y| (z, y))) {
-                for lane in 0..LANES {
-                    let at = [ranges[lane][0][0] + z, ranges[lane][1][0] + y];
-                    let part = block.boxes.part(units[lane], at[0], nx, slices);
-                    let known = (&block.code_lattice[..], &block.codes[0]);
-                    context_row(known, (&level, 0), class, at, &part, (&mut sums, &mut contexts[lane][..nx_own]));
-                }
-                let [of_a, of_b, of_c, of_d] = contexts.each_ref().map(|contexts| &contexts[..nx_own]);
-                let [to_a, to_b, to_c, to_d] = codes.each_mut().map(|codes| &mut codes[..nx_own]);
-                for k in 0..nx_own {
-                    to_a[k] = a.code(table_of[usize::from(of_a[k])]);
-                    to_b[k] = b.code(table_of[usize::from(of_b[k])]);
-                    to_c[k] = c.code(table_of[usize::from(of_c[k])]);
-                    to_d[k] = d.code(table_of[usize::from(of_d[k])]);
-                }
-                for lane in 0..LANES {
-                    let at = (ranges[lane][0][0] + z) * ny + ranges[lane][1][0] + y;
-                    let start = at * nx + ranges[lane][2][0];
-                    block.codes[0][class][start..start + nx_own].copy_from_slice(&codes[lane][..nx_own]);
-                }
-            }
-        }
-        [a, b, c, d].iter().all(Decoder::is_finished)
+        (block.of_run, block.sums, block.run_codes) = (of_run, sums, run_codes);
     }
 }
 

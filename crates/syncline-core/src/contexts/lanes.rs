@@ -1,0 +1,458 @@
+//! The codes of a unit by several rANS states that take words from one sequence (`docs/FORMAT.md`, "Words").
+//!
+//! Codes whose contexts are known at the same time are coded side by side, so that a processor works on the state of
+//! one while those of others wait. Giesen, "Interleaved entropy coders" (2014).
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+use super::activity::{CLASSES, CONTEXTS, HalfOctaves, half_octaves};
+use super::symbol::{SYMBOLS, Symbol};
+use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
+use crate::simd::{self, InstructionSet, Kernel};
+
+/// Most states of a unit.
+pub const MOST_LANES: usize = 32;
+
+/// Elements of a block for each of its states, at least.
+const ELEMENTS_OF_LANE: usize = 4096;
+
+/// States are at least this after each event. The decoder ends with it.
+const LOWEST: u32 = 1 << 16;
+
+/// Raw bits that are taken together with a symbol: as many as a state always has beside it.
+const FIRST_BITS: u32 = 16 - TABLE_LOG2;
+
+/// Returns the number of states of the units of a block of so many elements, of which there are at most 2^`log2`.
+pub fn lanes_of(elements: usize, log2: u8) -> usize {
+    let fitting = (elements / ELEMENTS_OF_LANE).max(1).ilog2();
+    1 << fitting.min(u32::from(log2))
+}
+
+/// A code and its context, or nothing in the place of an element without a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event(i32);
+
+impl Event {
+    /// The event of an element without a code.
+    pub const NONE: Self = Self(NO_CONTEXT as i32);
+
+    /// Returns the event of a code.
+    #[inline(always)]
+    pub fn new(code: i32, context: u8) -> Self {
+        Self(code << 8 | i32::from(context))
+    }
+
+    /// Returns the code, 0 if there is none.
+    #[inline(always)]
+    pub fn code(self) -> i32 {
+        self.0 >> 8
+    }
+
+    /// Returns the context, [`NO_CONTEXT`] if there is no code.
+    #[inline(always)]
+    pub fn context(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+/// What elements without a code have in place of a context.
+pub const NO_CONTEXT: u8 = u8::MAX;
+
+/// A unit whose codes are known: its events, and where each of its runs ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Events<'a> {
+    /// The events of all runs.
+    pub events: &'a [Event],
+    /// One past the last event of each run.
+    pub ends: &'a [u32],
+}
+
+/// Codes units.
+#[derive(Debug)]
+pub struct Encoder {
+    tables: Vec<DivisionTable>,
+    of_context: [u8; 256],
+    /// Room for the words of a unit, which are found from the last to the first.
+    words: Vec<u16>,
+}
+
+impl Encoder {
+    /// Prepares the tables of a chunk.
+    pub fn new(tables: &Tables) -> Self {
+        let of_context = std::array::from_fn(|context| tables.of_context.get(context).copied().unwrap_or(0));
+        Self { tables: tables.tables.iter().map(DivisionTable::new).collect(), of_context, words: Vec::new() }
+    }
+
+    /// Appends the states and the words of a unit. Returns the number of words, which is 0 if all codes are 0.
+    pub fn encode(&mut self, unit: Events, lanes: usize, out: &mut Vec<u8>) -> usize {
+        if unit.events.iter().all(|event| event.code() == 0) {
+            return 0;
+        }
+        // A code takes at most two words, of which the first is written even if it is not taken.
+        let room = 2 * unit.events.len() + 1;
+        if self.words.len() < room {
+            self.words.resize(room, 0);
+        }
+        let (states, first) = simd::run(EncodeUnit { encoder: self, unit, lanes });
+        states[..lanes].iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
+        let words = &self.words[first..];
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        words.len() + 2 * lanes
+    }
+
+    /// Codes a group, the last event first. Its words end before `at`, which becomes that of the first.
+    #[inline(always)]
+    fn put_group(&mut self, group: &[Event], states: &mut [u32; MOST_LANES], at: &mut usize) {
+        let words = &mut self.words;
+        // Without a branch, which would be taken at random.
+        let mut put = |state: u32, is_full: bool| {
+            words[*at - 1] = state as u16;
+            *at -= usize::from(is_full);
+            if is_full { state >> 16 } else { state }
+        };
+        let magnitudes = group.iter().fold(0, |all, event| all | event.code().unsigned_abs());
+        if magnitudes >= FIRST_WITH_FURTHER {
+            for (event, state) in group.iter().zip(&mut *states).rev() {
+                let Symbol { bits, count, .. } = Symbol::of(event.code());
+                let count = count.saturating_sub(FIRST_BITS);
+                let before = put(*state, u64::from(*state) >> (32 - count) != 0);
+                *state = before << count | bits >> FIRST_BITS;
+            }
+        }
+        for (event, state) in group.iter().zip(states).rev() {
+            if *event == Event::NONE {
+                continue;
+            }
+            let Symbol { symbol, bits, count } = Symbol::of(event.code());
+            let count = count.min(FIRST_BITS);
+            let table = &self.tables[usize::from(self.of_context[usize::from(event.context())])];
+            let Division { inverse, bias, frequency } = table.0[usize::from(symbol) % SYMBOLS_PADDED];
+            // The symbol and the bits leave the state together.
+            let is_full = u64::from(*state) >= u64::from(frequency) << (32 - TABLE_LOG2 - count);
+            let before = put(*state, is_full);
+            let above = before << count | bits & ((1 << count) - 1);
+            let quotient = ((u128::from(above) * u128::from(inverse)) >> 64) as u32;
+            *state = above + u32::from(bias) + quotient * (TOTAL - u32::from(frequency));
+        }
+    }
+}
+
+/// The smallest magnitude with more raw bits than [`FIRST_BITS`].
+const FIRST_WITH_FURTHER: u32 = 1 << (FIRST_BITS + 2);
+
+/// Codes a unit. Returns its states, and where its words begin.
+struct EncodeUnit<'a, 'b> {
+    encoder: &'a mut Encoder,
+    unit: Events<'b>,
+    lanes: usize,
+}
+
+impl Kernel for EncodeUnit<'_, '_> {
+    type Output = ([u32; MOST_LANES], usize);
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> Self::Output {
+        let Self { encoder, unit: Events { events, ends }, lanes } = self;
+        let (mut states, mut at) = ([LOWEST; MOST_LANES], encoder.words.len());
+        for (number, &end) in ends.iter().enumerate().rev() {
+            let start = if number > 0 { ends[number - 1] } else { 0 };
+            for group in events[start as usize..end as usize].chunks(lanes).rev() {
+                encoder.put_group(group, &mut states, &mut at);
+            }
+        }
+        (states, at)
+    }
+}
+
+/// How a state takes a symbol without a division: with its quotient by the frequency, it grows by `bias` and the
+/// quotient times what the frequency lacks to the sum of all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Division {
+    /// 2^64 divided by the frequency, rounded up, so that the high half of its product with a state is the quotient; of
+    /// the frequency 1 one less, so that it is the quotient less 1.
+    inverse: u64,
+    bias: u16,
+    frequency: u16,
+}
+
+/// More than there are symbols, and a power of two, so that no symbol is out of bounds.
+const SYMBOLS_PADDED: usize = 128;
+
+/// A table for the encoder.
+#[derive(Clone, Debug)]
+struct DivisionTable([Division; SYMBOLS_PADDED]);
+
+impl DivisionTable {
+    fn new(table: &Table) -> Self {
+        Self(std::array::from_fn(|symbol| {
+            let Some(&start) = table.starts.get(symbol).filter(|_| symbol < SYMBOLS) else {
+                return Division::default();
+            };
+            match table.frequency(symbol) as u16 {
+                0 => Division::default(),
+                1 => Division { inverse: u64::MAX, bias: start + TOTAL as u16 - 1, frequency: 1 },
+                frequency => Division { inverse: u64::MAX / u64::from(frequency) + 1, bias: start, frequency },
+            }
+        }))
+    }
+}
+
+/// The tables of a chunk for the decoder: what each slot of each table stands for, see [`Slot`].
+#[derive(Clone, Debug)]
+pub struct SlotTables {
+    /// Of as many tables as there are numbers, so that none is out of bounds.
+    slots: Vec<u32>,
+    /// The number of the table of each half octave, by the kind of elements.
+    pub of_half_octaves: [HalfOctaves; CLASSES],
+}
+
+/// The number of the table of elements without a code: it leaves a state as it is.
+pub const NO_TABLE: u8 = TABLES as u8 - 1;
+/// Numbers of tables. There are fewer contexts.
+const TABLES: usize = 128;
+
+/// What a slot stands for: 11 bits of the frequency of its symbol less 1, 11 of its distance from the symbol's start,
+/// and the symbol.
+#[derive(Clone, Copy)]
+struct Slot(u32);
+
+impl Slot {
+    fn new(frequency: u32, offset: u32, symbol: u32) -> Self {
+        Self((frequency - 1) | offset << TABLE_LOG2 | symbol << (2 * TABLE_LOG2))
+    }
+
+    #[inline(always)]
+    fn frequency(self) -> u32 {
+        self.0 % TOTAL + 1
+    }
+
+    #[inline(always)]
+    fn offset(self) -> u32 {
+        self.0 >> TABLE_LOG2 & (TOTAL - 1)
+    }
+
+    #[inline(always)]
+    fn symbol(self) -> u8 {
+        (self.0 >> (2 * TABLE_LOG2)) as u8
+    }
+}
+
+impl SlotTables {
+    /// Prepares the tables of a chunk.
+    pub fn new(tables: &Tables) -> Self {
+        let mut slots = vec![0; TABLES << TABLE_LOG2];
+        for (table, slots) in tables.tables.iter().zip(slots.chunks_exact_mut(1 << TABLE_LOG2)) {
+            let mut slots = slots.iter_mut();
+            for symbol in 0..SYMBOLS {
+                let frequency = table.frequency(symbol);
+                let all = (0..frequency).map(|offset| Slot::new(frequency, offset, symbol as u32).0);
+                slots.by_ref().zip(all).for_each(|(slot, value)| *slot = value);
+            }
+        }
+        let none = &mut slots[usize::from(NO_TABLE) << TABLE_LOG2..];
+        none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
+        let of = |kind: usize, half_octave: u8| {
+            tables.of_context[usize::from(half_octaves(kind).0[usize::from(half_octave)])]
+        };
+        let of_half_octaves =
+            std::array::from_fn(|kind| HalfOctaves(std::array::from_fn(|half_octave| of(kind, half_octave as u8))));
+        Self { slots, of_half_octaves }
+    }
+
+    #[inline(always)]
+    fn find(&self, table: u8, slot: u32) -> Slot {
+        Slot(self.slots[(usize::from(table) % TABLES) << TABLE_LOG2 | slot as usize])
+    }
+}
+
+/// Decodes the codes of a unit in order.
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    states: [u32; MOST_LANES],
+    lanes: usize,
+    words: &'a [u8],
+    /// Byte of the next word.
+    at: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// Returns a decoder of the words of a unit. `None` if they have no valid states.
+    pub fn new(words: &'a [u8], lanes: usize) -> Option<Self> {
+        let (first, rest) = words.split_at_checked(4 * lanes)?;
+        let mut states = [LOWEST; MOST_LANES];
+        let (first, _) = first.as_chunks::<4>();
+        states.iter_mut().zip(first).for_each(|(state, bytes)| *state = u32::from_le_bytes(*bytes));
+        let is_valid = states.iter().all(|&state| state >= LOWEST) && rest.len().is_multiple_of(2);
+        is_valid.then_some(Self { states, lanes, words: rest, at: 0 })
+    }
+
+    /// Reads the codes of a run by the numbers of their tables. Both are a multiple of [`MOST_LANES`] long: behind the
+    /// run is [`NO_TABLE`], which gives the code 0.
+    ///
+    /// # Panics
+    /// The lengths are others.
+    #[inline(always)]
+    pub fn run<I: InstructionSet>(&mut self, isa: I, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+        assert!(of_codes.len() == codes.len() && codes.len().is_multiple_of(MOST_LANES));
+        #[cfg(target_arch = "x86_64")]
+        if let Some(token) = isa.avx2() {
+            match self.lanes {
+                32 => return avx2::run::<4>(token, self, of_codes, tables, codes),
+                16 => return avx2::run::<2>(token, self, of_codes, tables, codes),
+                8 => return avx2::run::<1>(token, self, of_codes, tables, codes),
+                _ => {}
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = isa;
+        self.run_by_one(of_codes, tables, codes);
+    }
+
+    /// Does what [`Self::run`] does, one code after another.
+    fn run_by_one(&mut self, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+        for (of_codes, codes) in of_codes.chunks(self.lanes).zip(codes.chunks_mut(self.lanes)) {
+            self.group(of_codes, tables, codes);
+        }
+    }
+
+    #[inline(always)]
+    fn group(&mut self, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+        let (mut symbols, mut bits) = ([0; MOST_LANES], [0; MOST_LANES]);
+        let mut any_further = false;
+        for (lane, &table) in of_codes.iter().enumerate() {
+            let state = self.states[lane];
+            let slot = tables.find(table, state % TOTAL);
+            symbols[lane] = slot.symbol();
+            let count = Symbol::bits_of(slot.symbol());
+            let state = slot.frequency() * (state >> TABLE_LOG2) + slot.offset();
+            let first = count.min(FIRST_BITS);
+            bits[lane] = state & ((1 << first) - 1);
+            any_further |= count > FIRST_BITS;
+            self.refill(lane, state >> first);
+        }
+        if any_further {
+            for lane in 0..of_codes.len() {
+                let count = Symbol::bits_of(symbols[lane]).saturating_sub(FIRST_BITS);
+                let state = self.states[lane];
+                bits[lane] |= (state & ((1 << count) - 1)) << FIRST_BITS;
+                self.refill(lane, state >> count);
+            }
+        }
+        for (lane, code) in codes.iter_mut().enumerate() {
+            *code = Symbol::code(symbols[lane], bits[lane]);
+        }
+    }
+
+    /// Takes a word into a state that is too small. Beyond the end there are words of 0, which [`Self::is_finished`]
+    /// notices.
+    #[inline(always)]
+    fn refill(&mut self, lane: usize, state: u32) {
+        let word = self.words.get(self.at..self.at + 2).map_or(0, |word| u16::from_le_bytes([word[0], word[1]]));
+        let is_small = state < LOWEST;
+        self.states[lane] = if is_small { state << 16 | u32::from(word) } else { state };
+        self.at += usize::from(is_small) * 2;
+    }
+
+    /// Returns whether the states and the words are those at the end of a unit.
+    pub fn is_finished(&self) -> bool {
+        self.states == [LOWEST; MOST_LANES] && self.at == self.words.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bits::PackedWriter;
+    use super::super::table::Counts;
+    use super::*;
+
+    struct Run<'a, 'w> {
+        decoder: &'a mut Decoder<'w>,
+        of_codes: &'a [u8],
+        slots: &'a SlotTables,
+        codes: &'a mut [i32],
+    }
+
+    impl Kernel for Run<'_, '_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<I: InstructionSet>(self, isa: I) {
+            self.decoder.run(isa, self.of_codes, self.slots, self.codes);
+        }
+    }
+
+    #[test]
+    fn codes_are_decoded_in_order() {
+        for (limit, log2) in [1, 2, 9, 300, 1 << 18].into_iter().flat_map(|limit| (0..6).map(move |log2| (limit, log2)))
+        {
+            let mut random = 1u32;
+            let events: Vec<Event> = (0..5000)
+                .map(|_| {
+                    random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let bits = random >> 27;
+                    let code = ((random >> 5) as i32 % limit) >> (bits % 19);
+                    match random >> 24 {
+                        7 => Event::NONE,
+                        _ => Event::new(if random & 1 << 26 != 0 { -code } else { code }, (bits % 3 * 40) as u8),
+                    }
+                })
+                .collect();
+            let mut counts: [Counts; CONTEXTS] = [[0; SYMBOLS]; CONTEXTS];
+            for event in events.iter().filter(|&&event| event != Event::NONE) {
+                counts[usize::from(event.context())][usize::from(Symbol::of(event.code()).symbol)] += 1;
+            }
+            let tables = Tables::build(&counts, &mut PackedWriter::default());
+            let (ends, lanes, mut out) = ([0, 1, 34, 35, 4000, 5000], 1 << log2, Vec::new());
+            let words = Encoder::new(&tables).encode(Events { events: &events, ends: &ends }, lanes, &mut out);
+            assert_eq!(words * 2, out.len());
+            if words == 0 {
+                continue;
+            }
+            let slots = SlotTables::new(&tables);
+            let table = |event: &Event| match *event {
+                Event::NONE => NO_TABLE,
+                event => tables.of_context[usize::from(event.context())],
+            };
+            let read = |decoder: &Decoder, by_one: bool| {
+                let (mut decoder, mut codes) = (decoder.clone(), Vec::new());
+                for (start, &end) in ends.iter().zip(&ends[1..]) {
+                    let events = &events[*start as usize..end as usize];
+                    let mut of_codes: Vec<u8> = events.iter().map(table).collect();
+                    of_codes.resize(events.len().next_multiple_of(MOST_LANES), NO_TABLE);
+                    let mut run = vec![0; of_codes.len()];
+                    match by_one {
+                        true => decoder.run_by_one(&of_codes, &slots, &mut run),
+                        false => simd::run(Run {
+                            decoder: &mut decoder,
+                            of_codes: &of_codes,
+                            slots: &slots,
+                            codes: &mut run,
+                        }),
+                    }
+                    codes.extend_from_slice(&run[..events.len()]);
+                }
+                (codes, decoder.states, decoder.at, decoder.is_finished())
+            };
+            let both = |decoder: &Decoder| {
+                let [by_one, by_vector] = [true, false].map(|by_one| read(decoder, by_one));
+                assert!(by_one == by_vector, "{limit} {log2}");
+                by_one
+            };
+            let (codes, .., is_finished) = both(&Decoder::new(&out, lanes).unwrap());
+            assert!(is_finished && codes.iter().copied().eq(events.iter().map(|event| event.code())));
+            // A unit that is cut off ends elsewhere.
+            if out.len() > 4 * lanes {
+                assert!(!both(&Decoder::new(&out[..out.len() - 2], lanes).unwrap()).3);
+            }
+        }
+        assert!(Decoder::new(&[0, 0, 0, 0], 1).is_none() && Decoder::new(&[0, 0, 1, 0], 2).is_none());
+    }
+
+    #[test]
+    fn small_blocks_have_fewer_lanes() {
+        let of = |elements| lanes_of(elements, 5);
+        assert_eq!([of(1), of(4096), of(8191), of(8192), of(1 << 17), of(1 << 18)], [1, 1, 1, 2, 32, 32]);
+        assert_eq!(lanes_of(1 << 18, 3), 8);
+    }
+}
