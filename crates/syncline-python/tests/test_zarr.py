@@ -263,7 +263,8 @@ def test_booleans_and_times_are_exact_and_complex_numbers_are_pairs(tmp_path):
     ]
     for number, values in enumerate(arrays):
         chunks = tuple(-(-extent // 2) for extent in values.shape)
-        stored = create_array(LocalStore(tmp_path / str(number)), shape=values.shape, chunks=chunks, dtype=values.dtype, abs=0.01)
+        store = LocalStore(tmp_path / str(number))
+        stored = create_array(store, shape=values.shape, chunks=chunks, dtype=values.dtype, abs=0.01)
         stored[...] = values
         back = zarr.open_array(tmp_path / str(number))
         for selection in (np.s_[...], np.s_[3], np.s_[1:4, ::2]):

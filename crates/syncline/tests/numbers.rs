@@ -1,5 +1,5 @@
-//! Chunks of numbers: every kind of numbers, all types and shapes, values that are not numbers, regions, and damage that
-//! no checksum notices.
+//! Chunks of numbers: every kind of numbers, all types and shapes, values that are not numbers, regions, and damage
+//! that no checksum notices.
 
 use proptest::prelude::*;
 use syncline::{
@@ -141,7 +141,8 @@ fn integers_at_their_limits_come_back() {
             let limits = [<$type>::MIN, <$type>::MAX, 0, 1, <$type>::MAX / 2, <$type>::MAX / 3 * 2];
             let jumps: Vec<$type> = (0..5_000usize).map(|i| limits[i * i % 6]).collect();
             let mut state = 3;
-            let noise: Vec<$type> = (0..5_000).map(|_| (random(&mut state) ^ random(&mut state) << 30) as $type).collect();
+            let mut next = || (random(&mut state) ^ random(&mut state) << 30) as $type;
+            let noise: Vec<$type> = (0..5_000).map(|_| next()).collect();
             let small: Vec<$type> = (0..5_000usize).map(|i| (i * i % 11) as $type).collect();
             let ramp: Vec<$type> = (0..5_000usize).map(|i| (i as $type).wrapping_mul(3)).collect();
             for values in [jumps, noise, small, ramp] {
@@ -260,7 +261,8 @@ proptest! {
         let mut want = Vec::new();
         for z in region[0].clone() {
             for y in region[1].clone() {
-                want.extend(region[2].clone().map(|x| values[((z * extents[1] + y) * extents[2] + x) as usize].to_bits()));
+                let row = (z * extents[1] + y) * extents[2];
+                want.extend(region[2].clone().map(|x| values[(row + x) as usize].to_bits()));
             }
         }
         prop_assert_eq!(got.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), want);

@@ -304,8 +304,8 @@ impl Scan {
         values.map(value).filter(|value| value.is_finite()).collect()
     }
 
-    /// Returns how many values were sampled, and how many of them are too large for the bound. Of types of 16 bits, this
-    /// is also known for bounds that depend on the range.
+    /// Returns how many values were sampled, and how many of them are too large for the bound. Of types of 16 bits,
+    /// this is also known for bounds that depend on the range.
     fn samples_of_bound(&self) -> (u64, u64) {
         if !self.element.is_half() {
             return (self.sampled, self.sampled_too_large);

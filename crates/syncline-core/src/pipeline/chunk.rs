@@ -46,7 +46,8 @@ pub fn encode_chunk(
 /// that are not empty, each on its own alignment.
 const LEAST_CODED_LEN: usize = (RECORD_HEADER_LEN + 4 * SECTIONS).next_multiple_of(ALIGNMENT) + 2 * ALIGNMENT;
 
-/// Appends the record of a chunk of the tiles in `scratch`, of another kind than raw. Returns `None` if it has to be raw.
+/// Appends the record of a chunk of the tiles in `scratch`, of another kind than raw. Returns `None` if it has to be
+/// raw.
 fn encode_coded(
     header: &Header,
     geometry: &Geometry,

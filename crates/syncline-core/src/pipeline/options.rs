@@ -13,7 +13,8 @@ use crate::lzss::{LEVELS, SymbolWidth};
 #[non_exhaustive]
 pub enum Coder {
     /// [`Numbers`](Self::Numbers); with levels 5 to 9, and for elements of 8 bits, also
-    /// [`LzssHuffman`](Self::LzssHuffman) where a sample of a chunk promises more than 3 %, and then the smaller of both.
+    /// [`LzssHuffman`](Self::LzssHuffman) where a sample of a chunk promises more than 3 %, and then the smaller of
+    /// both.
     Auto,
     /// The integers that elements are made of, predicted, as bins and raw bits.
     Numbers,

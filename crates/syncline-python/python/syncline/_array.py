@@ -188,8 +188,8 @@ def compress(
     to four; they are kept exactly and excluded from the range. ``"auto"`` detects them, ``"none"`` and ``None`` do not.
     Errors of integers are whole numbers: ``abs=2.9`` allows 2, and below 1 the stream is lossless; they have no
     ``pw_rel``. The bounds of ``float16`` and ``bfloat16`` hold for the elements as they are rounded to their type.
-    Booleans become ``uint8``, and dates and times ``int64``, both always lossless; complex numbers become pairs of their
-    parts along one more axis, and a bound holds for each part.
+    Booleans become ``uint8``, and dates and times ``int64``, both always lossless; complex numbers become pairs of
+    their parts along one more axis, and a bound holds for each part.
 
     ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time than the one before and
     makes smaller streams. ``advanced`` has single choices that the effort otherwise stands for, such as

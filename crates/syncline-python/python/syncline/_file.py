@@ -164,7 +164,8 @@ class File:
         self._threads, self._device = threads, device
         #: The path, or the file object, which stays open when this is closed.
         self.source: FileOrPath = file if _is_readable(file) else os.fspath(file)
-        self._file = _core.File.of_object(file) if _is_readable(file) else _core.File(os.fspath(file))  # type: ignore[arg-type]
+        readable: Any = file
+        self._file = _core.File.of_object(readable) if _is_readable(file) else _core.File(os.fspath(readable))
         self.header: Header = header_of_fields(self._file.header())
 
     def close(self) -> None:

@@ -5,8 +5,8 @@ use crate::container::Header;
 use crate::quantize::{Real, Stored};
 
 /// Returns the values of the fill patterns that other values could be reconstructed as: those within the bound of the
-/// range. Most fill values are far outside. -0.0 is none of them, because a fill value of 0 is recorded as 0.0, too, and logarithms
-/// never give 0.
+/// range. Most fill values are far outside. -0.0 is none of them, because a fill value of 0 is recorded as 0.0, too,
+/// and logarithms never give 0.
 pub fn reserved_patterns<T: Real>(header: &Header) -> Vec<u64> {
     let logarithm = header.pipeline == Pipeline::LogQuantized;
     let is_near = |value: f64| {

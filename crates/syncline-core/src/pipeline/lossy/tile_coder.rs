@@ -287,8 +287,8 @@ fn exact_of<T: Real>(plan: &Plan<T>, tile: &Prepared<T>, interpolated: &Encoded<
     exact
 }
 
-/// Finds the elements that miss the bound, or become a fill pattern, only when they are rounded to their type. They keep
-/// their codes, so that others are predicted as before.
+/// Finds the elements that miss the bound, or become a fill pattern, only when they are rounded to their type. They
+/// keep their codes, so that others are predicted as before.
 struct CheckStored<'a, T> {
     plan: &'a Plan<T>,
     x: &'a [[T; LANES]],
