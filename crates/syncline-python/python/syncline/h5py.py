@@ -120,7 +120,7 @@ def filter(
     ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
     same for all chunks. HDF5 rewrites a chunk when a part of it is written: with ``rewritable``, the default, each
     element is then within ``abs`` or ``pw_rel`` of what was last written to it, and without, chunks are smaller, and
-    each time can add an error of up to the bound. Integers are always lossless. ``fill`` is that of
+    each time can add an error of up to the bound. Integers count whole errors, and enumerations, such as Booleans, are always lossless. ``fill`` is that of
     :func:`parameters`; ``effort`` and ``advanced`` are those of :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]

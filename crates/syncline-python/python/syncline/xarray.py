@@ -10,7 +10,7 @@ import numpy as np
 from . import __version__
 from ._advanced import Advanced
 from ._array import Bound, Effort
-from ._cf import KEPT, StoredVariable, exact_reasons
+from ._cf import KEPT, LOSSY, StoredVariable, exact_reasons
 from ._types import core_name
 from .numcodecs import Syncline
 from .zarr import SynclineCodec
@@ -34,7 +34,7 @@ def encoding(
 ) -> dict[str, dict[str, Any]]:
     """Returns the ``encoding`` argument of ``Dataset.to_zarr`` for all data variables of a dataset.
 
-    Variables of ``float32`` and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A bound
+    Variables of ``float16``, ``float32``, and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A bound
     that refers to the range takes that of the whole variable, which is computed here, once. Bounds are those of the
     values that are read: a ``scale_factor`` and a cast to the type in the encoding count. Other variables are lossless,
     and types that Syncline does not have keep Zarr's defaults. So are variables that describe others, unless
@@ -95,7 +95,7 @@ def _requested_bound(
     own = per_variable.get(name)
     if own is None:
         return Bound() if name in reasons else default
-    if own.mode != "lossless" and variable.dtype.name not in ("float32", "float64"):
+    if own.mode != "lossless" and variable.dtype.name not in LOSSY:
         raise ValueError(f"{name!r} can have no error bound: {reasons[name]}")
     return own
 

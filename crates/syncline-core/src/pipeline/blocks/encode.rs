@@ -99,19 +99,16 @@ impl<T: Real> Coder<T> {
         self.begin(x, extent, plan);
         self.encode_unmasked(x);
         let of_header = self.patterns.len();
-        self.masks[..of_header].iter_mut().for_each(|mask| _ = mask.code(extent));
-        // Zeros are kept exactly: by a mask, where that costs less than verbatim values.
+        self.masks[..of_header].iter_mut().for_each(|mask| mask.code(extent));
+        // Zeros are kept exactly: by a mask, unless only a few are verbatim.
         let is_zero = |place: &u32| x[*place as usize].bits() == 0;
         let missed = self.block.missed.iter().filter(|place| is_zero(place)).count();
         if missed > FEW_ZEROS && self.masks.len() > of_header {
             let zeros = &mut self.masks[of_header];
             zeros.find(x, 0);
-            if zeros.code(extent) < missed * (4 + self.elements.stored.size()) {
-                zeros.add_to(&mut self.excluded);
-                self.encode_unmasked(x);
-            } else {
-                zeros.kind = MaskKind::Nothing;
-            }
+            zeros.code(extent);
+            zeros.add_to(&mut self.excluded);
+            self.encode_unmasked(x);
         }
     }
 
