@@ -26,7 +26,7 @@ pub use destination::{Destination, TileSink};
 pub use lossy::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED, reserved_patterns};
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
-pub use options::{AUTO_LZSS_LEVELS, Coder, CoderOptions, Effort};
+pub use options::{Coder, CoderOptions, Effort};
 pub use parts::{NeededTiles, PartialRecord};
 pub use report::{ChunkReport, inspect_chunk};
 pub use scratch::{DecodeScratch, EncodeScratch};

@@ -10,7 +10,7 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{AUTO_LZSS_LEVELS, Coder, CoderOptions, Effort};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
 use crate::advanced::Advanced;
 use crate::devices::Backend;
@@ -161,19 +161,15 @@ impl CompressOptions {
     pub fn advanced_without_effect(&self) -> Vec<(&'static str, &'static str)> {
         let Advanced { coder, index, level, symbol, tile } = self.advanced;
         let is_lossy = self.bound != Bound::Lossless;
-        let without_lzss = match self.coder() {
-            Coder::Numbers => true,
-            Coder::Auto => !AUTO_LZSS_LEVELS.contains(&self.coder_options().level),
-            _ => false,
-        };
+        let without_lzss = self.coder() == Coder::Numbers;
         let without_index = self.coder() == Coder::Lzss;
         let checks = [
             (coder.is_some() && is_lossy, ("coder", "with an error bound")),
             (index != IndexKind::Symbol && is_lossy, ("index", "with an error bound")),
             (level.is_some() && is_lossy, ("level", "with an error bound")),
             (symbol.is_some() && is_lossy, ("symbol", "with an error bound")),
-            (level.is_some() && !is_lossy && without_lzss, ("level", "without LZSS: add coder=lzss+huffman")),
-            (symbol.is_some() && !is_lossy && without_lzss, ("symbol", "without LZSS: add coder=lzss+huffman")),
+            (level.is_some() && !is_lossy && without_lzss, ("level", "without LZSS: add coder=auto")),
+            (symbol.is_some() && !is_lossy && without_lzss, ("symbol", "without LZSS: add coder=auto")),
             (
                 index != IndexKind::Symbol && !is_lossy && without_index,
                 ("index", "with coder=lzss, which has no index"),

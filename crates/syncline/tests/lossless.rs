@@ -120,6 +120,10 @@ fn auto_uses_lzss_with_long_windows_where_it_pays() {
     let auto = check(&values, &[300_000], &options(Coder::Auto, None, 9));
     assert!(auto.len() < numbers.len() * 9 / 10, "{} {}", auto.len(), numbers.len());
     assert_eq!(inspect(&auto).unwrap().totals.lzss_chunks, 1);
+    // Bytes may be text, in which only matches are found.
+    let text = "a line of a log, and another one; ".repeat(3_000).into_bytes();
+    let stream = check(&text, &[text.len() as u64], &options(Coder::Auto, None, 3));
+    assert_eq!(inspect(&stream).unwrap().totals.lzss_chunks, 1);
     let text = compress(&ArrayView::new(&values, &[300_000]).unwrap(), &options(Coder::Auto, None, 0));
     assert!(text.is_err(), "level 0");
 }

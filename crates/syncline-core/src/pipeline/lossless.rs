@@ -1,7 +1,7 @@
 //! Lossless chunks: the elements in tile order, for the coder that is asked for or the one that suits them.
 
 use super::context::{ElementSource, runs_of_rows};
-use super::options::{AUTO_LZSS_LEVELS, Coder, CoderOptions};
+use super::options::{Coder, CoderOptions};
 use super::residuals::{Residuals, words_in};
 use super::scratch::EncodeScratch;
 use super::{lzss, numbers};
@@ -10,6 +10,9 @@ use crate::error::Result;
 use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman;
 use crate::predict::word::Word;
+
+/// Levels with which [`Coder::Auto`] tries LZSS, too; of bytes, which may be text, it does with every level.
+const LONG_WINDOWS: std::ops::RangeInclusive<u8> = 5..=9;
 
 /// Appends the record of a chunk.
 pub(super) fn encode<W: Word>(
@@ -30,7 +33,9 @@ pub(super) fn encode<W: Word>(
             parts.write_lzss(&choice, residuals, (buffers, huffman), out);
             return Ok(());
         }
-        Coder::Auto if AUTO_LZSS_LEVELS.contains(&options.level) => Some(parts.choose_lzss(options, true, buffers)),
+        Coder::Auto if LONG_WINDOWS.contains(&options.level) || size_of::<W>() == 1 => {
+            Some(parts.choose_lzss(options, true, buffers))
+        }
         Coder::Auto | Coder::Numbers => None,
     };
     let start = out.len();

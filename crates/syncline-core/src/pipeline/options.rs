@@ -12,8 +12,8 @@ use crate::lzss::{LEVELS, SymbolWidth};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Coder {
-    /// [`Numbers`](Self::Numbers); with levels 5 to 9 also [`LzssHuffman`](Self::LzssHuffman) where a sample of a chunk
-    /// promises more than 3 %, and then the smaller of both.
+    /// [`Numbers`](Self::Numbers); with levels 5 to 9, and for elements of 8 bits, also
+    /// [`LzssHuffman`](Self::LzssHuffman) where a sample of a chunk promises more than 3 %, and then the smaller of both.
     Auto,
     /// The integers that elements are made of, predicted, as bins and raw bits.
     Numbers,
@@ -22,9 +22,6 @@ pub enum Coder {
     /// LZSS followed by Huffman coding of its tokens.
     LzssHuffman,
 }
-
-/// Levels with which [`Coder::Auto`] tries LZSS, too.
-pub const AUTO_LZSS_LEVELS: std::ops::RangeInclusive<u8> = 5..=9;
 
 impl Coder {
     /// All coders.
@@ -78,8 +75,9 @@ impl Effort {
 
     /// Returns the coder of lossless streams that this effort stands for.
     pub const fn coder(self) -> Coder {
-        let _ = self;
-        Coder::Auto
+        match self {
+            Self::Fast | Self::Balanced | Self::Best => Coder::Auto,
+        }
     }
 
     /// Returns the LZSS level of lossless streams that this effort stands for.

@@ -146,7 +146,7 @@ impl<T: Real> Coder<T> {
     }
 
     /// Adds the errors of the block's elements that are neither masked nor verbatim.
-    fn measure(&self, x: &[T], summary: &mut ErrorSummary) {
+    fn measure(&mut self, x: &[T], summary: &mut ErrorSummary) {
         const PIECE: usize = 1024;
         let mut back = vec![T::from_bits(0); x.len()];
         self.block.reconstructed(&mut back);
