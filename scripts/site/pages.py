@@ -16,7 +16,7 @@ OF_ROOT = {
     "CHANGELOG.md": "CHANGELOG.md",
 }
 
-MODULES = ("", ".cuda", ".zarr", ".numcodecs", ".h5py", ".xarray", ".dask")
+MODULES = ("", ".cuda", ".zarr", ".numcodecs", ".h5py", ".xarray", ".dask", ".safetensors")
 
 #: Wide enough for lines of code.
 STYLE = ".md-grid { max-width: 76rem; }\n"

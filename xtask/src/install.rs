@@ -1,6 +1,6 @@
 //! `cargo xtask install-c`: installs the C library.
 
-use std::env::consts::{DLL_PREFIX, DLL_SUFFIX, OS};
+use std::env::consts::OS;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,44 +30,90 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root();
     crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-capi"]).current_dir(root))?;
     let prefix = std::path::absolute(&arguments.prefix).context("cannot find the prefix")?;
-    let built = root.join("target/release");
     let version = env!("CARGO_PKG_VERSION");
     let lib = prefix.join(&arguments.libdir);
-    let names = Names::on(OS, version);
-    copy(&built.join(format!("{DLL_PREFIX}syncline_c{DLL_SUFFIX}")), &lib.join(&names.file))?;
-    copy(&built.join("libsyncline_c.a"), &lib.join("libsyncline.a"))?;
-    link(&names.file, &lib.join(&names.of_interface))?;
-    link(&names.file, &lib.join(&names.of_linker))?;
-    // HDF5 opens every library of a plugin folder, so that the plugin has a folder of its own.
-    link(&format!("../../{}", names.file), &lib.join("syncline/hdf5").join(&names.of_linker))?;
+    let files = Files::on(OS, version, &arguments.libdir);
+    for (built, installed) in &files.copies {
+        copy(&root.join("target/release").join(built), &prefix.join(installed))?;
+    }
+    for (target, at) in &files.links {
+        link(target, &prefix.join(at))?;
+    }
     copy(&root.join("crates/syncline-capi/include/syncline.h"), &prefix.join("include/syncline.h"))?;
-    write(&lib.join("pkgconfig/syncline.pc"), &pkg_config(&arguments.libdir, version))?;
+    write(&lib.join("pkgconfig/syncline.pc"), &pkg_config(&arguments.libdir, version, &files))?;
     // With names in lower case, `find_package` finds the files for `syncline` and for `Syncline`.
-    write(&lib.join("cmake/syncline/syncline-config.cmake"), &cmake(&arguments.libdir, &names))?;
+    write(&lib.join("cmake/syncline/syncline-config.cmake"), &cmake(&arguments.libdir, &files))?;
     write(&lib.join("cmake/syncline/syncline-config-version.cmake"), &cmake_version(version))?;
     println!("installed to {}", prefix.display());
     if arguments.test { test(&prefix, &lib, version) } else { Ok(()) }
 }
 
-/// The names of the shared library.
-struct Names {
-    /// The file.
-    file: String,
-    /// What programs load, with the version of the binary interface.
-    of_interface: String,
-    /// What the linker looks for.
-    of_linker: String,
+/// What is installed on a system, by paths in the prefix.
+struct Files {
+    /// What cargo builds, and where it is installed.
+    copies: Vec<(String, String)>,
+    /// Symbolic links: what they lead to, and where they are.
+    links: Vec<(String, String)>,
+    /// The shared library that CMake names.
+    shared: String,
+    /// A property of the shared library for CMake: the name that programs load, or the library that is linked for it.
+    shared_property: String,
+    /// The static library.
+    archive: String,
+    /// Libraries of the system that the static one needs.
+    needed: &'static [&'static str],
 }
 
-impl Names {
-    fn on(system: &str, version: &str) -> Self {
+impl Files {
+    fn on(system: &str, version: &str, libdir: &str) -> Self {
+        if system == "windows" {
+            return Self::on_windows(libdir);
+        }
+        let (suffix, rpath) = if system == "macos" { ("dylib", "@rpath/") } else { ("so", "") };
+        // The name that the linker looks for has no version.
         let name = |version: &str| match (system, version) {
-            ("macos", "") => "libsyncline.dylib".to_owned(),
-            ("macos", version) => format!("libsyncline.{version}.dylib"),
-            (_, "") => "libsyncline.so".to_owned(),
-            (_, version) => format!("libsyncline.so.{version}"),
+            (_, "") => format!("libsyncline.{suffix}"),
+            ("macos", version) => format!("libsyncline.{version}.{suffix}"),
+            (_, version) => format!("libsyncline.{suffix}.{version}"),
         };
-        Self { file: name(version), of_interface: name(INTERFACE), of_linker: name("") }
+        let (file, of_interface, of_linker) = (name(version), name(INTERFACE), name(""));
+        let in_lib = |name: &str| format!("{libdir}/{name}");
+        Self {
+            copies: vec![
+                (format!("libsyncline_c.{suffix}"), in_lib(&file)),
+                ("libsyncline_c.a".to_owned(), in_lib("libsyncline.a")),
+            ],
+            links: vec![
+                (file.clone(), in_lib(&of_interface)),
+                (file.clone(), in_lib(&of_linker)),
+                // HDF5 opens every library of a plugin folder, so that the plugin has a folder of its own.
+                (format!("../../{file}"), in_lib(&format!("syncline/hdf5/{of_linker}"))),
+            ],
+            shared: in_lib(&of_linker),
+            shared_property: format!("IMPORTED_SONAME \"{rpath}{of_interface}\""),
+            archive: in_lib("libsyncline.a"),
+            needed: &["m", "pthread", "dl"],
+        }
+    }
+
+    /// The library for linking names the DLL as cargo does, which therefore keeps that name.
+    fn on_windows(libdir: &str) -> Self {
+        let in_lib = |name: &str| format!("{libdir}/{name}");
+        let (dll, import, archive) =
+            ("bin/syncline_c.dll".to_owned(), in_lib("syncline.lib"), in_lib("syncline-static.lib"));
+        Self {
+            copies: vec![
+                ("syncline_c.dll".to_owned(), dll.clone()),
+                ("syncline_c.dll.lib".to_owned(), import.clone()),
+                ("syncline_c.lib".to_owned(), archive.clone()),
+                ("syncline_c.dll".to_owned(), in_lib("syncline/hdf5/syncline.dll")),
+            ],
+            links: Vec::new(),
+            shared: dll,
+            shared_property: format!("IMPORTED_IMPLIB \"${{SYNCLINE_PREFIX}}/{import}\""),
+            archive,
+            needed: &["kernel32", "ntdll", "userenv", "ws2_32", "dbghelp"],
+        }
     }
 }
 
@@ -77,19 +123,21 @@ fn to_prefix(libdir: &str, depth: usize) -> String {
 }
 
 /// Returns the file for pkg-config, which finds the prefix from where the file is, so that the folder can be moved.
-fn pkg_config(libdir: &str, version: &str) -> String {
+fn pkg_config(libdir: &str, version: &str, files: &Files) -> String {
+    let needed: Vec<_> = files.needed.iter().map(|library| format!("-l{library}")).collect();
     format!(
         "prefix=${{pcfiledir}}/{}\nlibdir=${{prefix}}/{libdir}\nincludedir=${{prefix}}/include\n\nName: syncline\n\
          Description: Error-bounded and lossless compression of numeric arrays\nVersion: {version}\n\
-         Libs: -L${{libdir}} -lsyncline\nLibs.private: -lm -lpthread -ldl\nCflags: -I${{includedir}}\n",
-        to_prefix(libdir, 1)
+         Libs: -L${{libdir}} -lsyncline\nLibs.private: {}\nCflags: -I${{includedir}}\n",
+        to_prefix(libdir, 1),
+        needed.join(" ")
     )
 }
 
 /// Returns the file for CMake.
-fn cmake(libdir: &str, names: &Names) -> String {
-    let text = CMAKE.replace("@OF_INTERFACE@", &names.of_interface).replace("@OF_LINKER@", &names.of_linker);
-    let text = text.replace("@LIBDIR@", libdir).replace("@RPATH@", if OS == "macos" { "@rpath/" } else { "" });
+fn cmake(libdir: &str, files: &Files) -> String {
+    let text = CMAKE.replace("@SHARED@", &files.shared).replace("@PROPERTY@", &files.shared_property);
+    let text = text.replace("@ARCHIVE@", &files.archive).replace("@NEEDED@", &files.needed.join(";"));
     text.replace("@TO_PREFIX@", &to_prefix(libdir, 2))
 }
 
@@ -97,14 +145,14 @@ const CMAKE: &str = r#"get_filename_component(SYNCLINE_PREFIX "${CMAKE_CURRENT_L
 if(NOT TARGET syncline::syncline)
   add_library(syncline::syncline SHARED IMPORTED)
   set_target_properties(syncline::syncline PROPERTIES
-    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/@LIBDIR@/@OF_LINKER@"
-    IMPORTED_SONAME "@RPATH@@OF_INTERFACE@"
+    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/@SHARED@"
+    @PROPERTY@
     INTERFACE_INCLUDE_DIRECTORIES "${SYNCLINE_PREFIX}/include")
   add_library(syncline::syncline-static STATIC IMPORTED)
   set_target_properties(syncline::syncline-static PROPERTIES
-    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/@LIBDIR@/libsyncline.a"
+    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/@ARCHIVE@"
     INTERFACE_INCLUDE_DIRECTORIES "${SYNCLINE_PREFIX}/include"
-    INTERFACE_LINK_LIBRARIES "m;pthread;dl")
+    INTERFACE_LINK_LIBRARIES "@NEEDED@")
 endif()
 "#;
 
@@ -212,7 +260,7 @@ fn link(target: &str, at: &Path) -> Result<()> {
 
 #[cfg(not(unix))]
 fn link(_: &str, _: &Path) -> Result<()> {
-    anyhow::bail!("install-c works on Unix systems")
+    anyhow::bail!("there are no symbolic links to install on this system")
 }
 
 #[cfg(test)]
@@ -221,23 +269,39 @@ mod tests {
 
     #[test]
     fn the_files_for_pkg_config_and_cmake_lead_to_the_prefix_from_any_folder_of_libraries() {
-        assert!(pkg_config("lib", "1.2.3").starts_with("prefix=${pcfiledir}/../..\n"));
-        let text = pkg_config("lib/x86_64-linux-gnu", "1.2.3");
+        let files = |libdir| Files::on("linux", "1.2.3", libdir);
+        assert!(pkg_config("lib", "1.2.3", &files("lib")).starts_with("prefix=${pcfiledir}/../..\n"));
+        let libdir = "lib/x86_64-linux-gnu";
+        let text = pkg_config(libdir, "1.2.3", &files(libdir));
         assert!(text.starts_with("prefix=${pcfiledir}/../../..\nlibdir=${prefix}/lib/x86_64-linux-gnu\n"));
-        let names = Names::on("linux", "1.2.3");
-        assert!(cmake("lib", &names).contains("\"${CMAKE_CURRENT_LIST_DIR}/../../..\""));
-        let text = cmake("lib/x86_64-linux-gnu", &names);
+        assert!(text.contains("\nLibs.private: -lm -lpthread -ldl\n"));
+        assert!(cmake("lib", &files("lib")).contains("\"${CMAKE_CURRENT_LIST_DIR}/../../..\""));
+        let text = cmake(libdir, &files(libdir));
         assert!(text.contains("\"${CMAKE_CURRENT_LIST_DIR}/../../../..\""));
         assert!(text.contains("\"${SYNCLINE_PREFIX}/lib/x86_64-linux-gnu/libsyncline.so\""));
+        assert!(text.contains("IMPORTED_SONAME \"libsyncline.so.0\""));
     }
 
     #[test]
     fn the_shared_library_has_the_names_that_linkers_of_the_system_look_for() {
-        let names = |system| {
-            let Names { file, of_interface, of_linker } = Names::on(system, "1.2.3");
-            [file, of_interface, of_linker]
+        let installed = |system| {
+            let Files { copies, links, .. } = Files::on(system, "1.2.3", "lib");
+            let paths = copies.into_iter().map(|(_, path)| path).chain(links.into_iter().map(|(_, path)| path));
+            paths.map(|path| path.trim_start_matches("lib/").to_owned()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(names("linux"), ["libsyncline.so.1.2.3", "libsyncline.so.0", "libsyncline.so"]);
-        assert_eq!(names("macos"), ["libsyncline.1.2.3.dylib", "libsyncline.0.dylib", "libsyncline.dylib"]);
+        assert_eq!(
+            installed("linux"),
+            "libsyncline.so.1.2.3 libsyncline.a libsyncline.so.0 libsyncline.so syncline/hdf5/libsyncline.so"
+        );
+        assert_eq!(
+            installed("macos"),
+            "libsyncline.1.2.3.dylib libsyncline.a libsyncline.0.dylib libsyncline.dylib \
+             syncline/hdf5/libsyncline.dylib"
+        );
+        assert_eq!(
+            installed("windows"),
+            "bin/syncline_c.dll syncline.lib syncline-static.lib syncline/hdf5/syncline.dll"
+        );
+        assert!(cmake("lib", &Files::on("windows", "1.2.3", "lib")).contains("/lib/syncline.lib\""));
     }
 }

@@ -432,7 +432,7 @@ fn header_of(header: &Header) -> syncline_header {
     let extents = header.shape.extents();
     let mut shape = [0; SYNCLINE_MAX_RANK];
     shape[..extents.len()].copy_from_slice(extents);
-    let (smallest, largest) = header.range.unwrap_or((f64::NAN, f64::NAN));
+    let (smallest, largest) = header.value_range().unwrap_or((f64::NAN, f64::NAN));
     syncline_header {
         element_type: header.element_type as u32,
         rank: extents.len() as u32,

@@ -37,7 +37,9 @@ fn run(compiler: &str, options: &[&str], source: &str) {
     compile.arg("-L").arg(programs.path()).args(["-lsyncline", "-lm", "-lpthread"]).current_dir(programs.path());
     let compiled = compile.output().unwrap();
     assert!(compiled.status.success(), "{compile:?}: {}", String::from_utf8_lossy(&compiled.stderr));
-    let output = Command::new(&program).env("LD_LIBRARY_PATH", programs.path()).output().unwrap();
+    let mut started = Command::new(&program);
+    started.env("LD_LIBRARY_PATH", programs.path()).current_dir(programs.path());
+    let output = started.output().unwrap();
     let texts = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{source}: {} {}\n{}", output.status, texts[0], texts[1]);
     assert!(texts[0].ends_with("ok\n"), "{}", texts[0]);
@@ -59,6 +61,17 @@ fn every_function_works_under_sanitizers() {
 #[test]
 fn the_example_runs() {
     run("cc", &C_WARNINGS, "examples/region.c");
+}
+
+#[test]
+fn the_example_of_the_cookbook_runs() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/COOKBOOK.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, example) = text.split_once("```c\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("cookbook.c");
+    std::fs::write(&source, example.split_once("```").unwrap().0).unwrap();
+    run("cc", &C_WARNINGS, source.to_str().unwrap());
 }
 
 const CPP_WARNINGS: [&str; 5] = ["-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror"];

@@ -50,7 +50,7 @@ Examples:
 
 Without a command, the first name tells what to do: names in .syn are decompressed, others are compressed. The short
 forms of gzip and zstd work as well: -d decompresses, -t tests, -l lists, -c writes to stdout, -T4 uses 4 threads, and
--1 to -9 set the effort.
+-1 to -9 set the effort. Between pipes, any bytes are compressed: tar -I syncline -cf x.tar.syn x/.
 
 Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
 names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy

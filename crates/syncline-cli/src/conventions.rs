@@ -74,7 +74,7 @@ pub fn exact_reasons(variables: &[Variable], groups: &[(String, Attributes)]) ->
 /// Returns why an array stays exact whatever others say of it.
 fn own_reason(variable: &Variable) -> Option<String> {
     match variable.element {
-        Some(element) if element.is_lossy_capable() => {}
+        Some(element) if element.is_float() => {}
         Some(element) => return Some(format!("its type is {element}")),
         None => return Some("its type cannot be compressed".into()),
     }

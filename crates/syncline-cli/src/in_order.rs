@@ -7,7 +7,7 @@ use syncline::{CompressOptions, ElementType, Shape, Summary, Writer};
 
 use crate::input::{ArrayInput, Input, check_agreement, shown, unknown_type};
 use crate::message::{Failure, Outcome};
-use crate::names;
+use crate::names::{self, is_dash};
 use crate::npy::{self, Differences, NpyHeader};
 use crate::swap::Swapped;
 
@@ -78,7 +78,7 @@ impl Pipe {
                 let differences = Differences::default();
                 Ok(Self::Array(Box::new(InOrder { elements, name, element_type, shape, differences })))
             }
-            None if element_type == ElementType::U8 => Ok(Self::Bytes(elements)),
+            None if element_type == ElementType::U8 || is_dash(path) => Ok(Self::Bytes(elements)),
             None => Err(Failure::usage(format!(
                 "{name}: the shape is missing: add --shape, slowest axis first, such as --shape 100x500x500"
             ))),

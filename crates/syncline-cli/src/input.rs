@@ -245,9 +245,10 @@ impl ArrayInput {
             let element_type = named.ok_or_else(|| unknown_type(path, shape))?;
             let shape = match shape {
                 Some(shape) => shape,
-                // Any file is an array of bytes.
-                None if element_type == ElementType::U8 => {
-                    Shape::new(&[size]).map_err(|error| Failure::of(input.to_string(), error))?
+                // Any file is an array of bytes, and what comes through a pipe may have one axis alone.
+                None if element_type == ElementType::U8 || is_dash(path) => {
+                    let elements = size / element_type.size() as u64;
+                    Shape::new(&[elements]).map_err(|error| Failure::of(input.to_string(), error))?
                 }
                 None => return Err(missing_shape(&input, path, element_type, size)),
             };

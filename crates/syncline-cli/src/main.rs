@@ -28,6 +28,7 @@ mod swap;
 mod tasks;
 mod usage;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -55,7 +56,8 @@ fn clean_up_on_interrupt() {
 }
 
 fn run() -> Outcome {
-    let arguments = shorthand::expanded(std::env::args_os().collect());
+    let piped = !std::io::stdin().is_terminal() && !std::io::stdout().is_terminal();
+    let arguments = shorthand::expanded(std::env::args_os().collect(), piped);
     let cli = Cli::try_parse_from(&arguments).map_err(|error| command_line_failure(&error, &arguments))?;
     clean_up_on_interrupt();
     if cli.command.memory_limit().is_some() {

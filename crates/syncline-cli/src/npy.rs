@@ -35,15 +35,24 @@ pub struct Differences {
     pub boolean: bool,
     /// Complex numbers are read as pairs, along one more axis.
     pub complex: bool,
+    /// Dates or times are read as i64.
+    pub time: bool,
 }
 
 impl Differences {
+    /// Returns whether elements are no numbers that may have errors.
+    pub fn is_exact(self) -> bool {
+        self.boolean || self.time
+    }
+
     /// Says what differs.
     pub fn said(self) -> Vec<&'static str> {
         let all = [
             (self.reversed, "  the array is in Fortran order: its axes are stored in reverse"),
             (self.big_endian, "  the array is big-endian: it is stored as little-endian"),
             (self.boolean, "  the array is of bool: it is stored as u8"),
+            (self.time, "  the array is of dates or times: it is stored as i64, whose unit is not kept"),
+            (self.is_exact(), "  its elements are no numbers: they are stored exactly"),
             (self.complex, "  the array is complex: real and imaginary parts are stored as a last axis of extent 2"),
         ];
         all.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect()
@@ -186,9 +195,13 @@ fn parse_descr(descr: &str) -> Result<(ElementType, Differences), String> {
             differences.complex = true;
             ElementType::F64
         }
+        _ if code.starts_with("M8") || code.starts_with("m8") => {
+            differences.time = true;
+            ElementType::I64
+        }
         _ => {
             return Err(format!(
-                "the .npy type '{plain}' is not supported: use float16 to 64, complex64 or 128, bool, or an \
+                "the .npy type '{plain}' is not supported: use float16 to 64, complex64 or 128, bool, a date, or an \
                  integer type"
             ));
         }

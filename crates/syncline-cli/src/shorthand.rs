@@ -8,8 +8,12 @@ use clap::{Command, CommandFactory};
 use crate::args::Cli;
 use crate::names::{self, is_dash};
 
-/// Inserts the command that the short options or the names of files imply, unless there is a command.
-pub fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
+/// What compresses any bytes that come through a pipe, as `tar -I syncline` wants it.
+const BYTES: [&str; 5] = ["compress", "--dtype=u8", "--lossless", "--quiet", "-"];
+
+/// Inserts the command that the short options or the names of files imply, unless there is a command. Without a name,
+/// and between pipes (`piped`), bytes are compressed losslessly.
+pub fn expanded(mut arguments: Vec<OsString>, piped: bool) -> Vec<OsString> {
     let program = Cli::command();
     let words = words(&program, &arguments);
     let first = words.first().map(|&place| &arguments[place]);
@@ -17,6 +21,11 @@ pub fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
         return arguments;
     }
     let mode = take_mode(&mut arguments, &words);
+    let plain = |option: &OsString| option.to_str().is_some_and(is_of_gzip);
+    if mode.is_none() && words.is_empty() && piped && arguments.iter().skip(1).all(plain) {
+        arguments.splice(1.min(arguments.len())..1.min(arguments.len()), BYTES.map(OsString::from));
+        return arguments;
+    }
     let inferred = mode.or_else(|| inferred(words.iter().map(|&place| arguments[place].as_os_str())));
     let Some(command) = inferred else { return arguments };
     if words.is_empty() {
@@ -54,6 +63,14 @@ fn takes_value(program: &Command, option: &str) -> bool {
         // In -qo, the last letter may take the value.
         None => options.any(|known| known.get_short().is_some_and(|short| option.ends_with(short))),
     }
+}
+
+/// Returns whether an option is one of gzip or zstd that says nothing of the array: -1 to -9, -c, -T4.
+fn is_of_gzip(option: &str) -> bool {
+    let flags = option.strip_prefix('-').unwrap_or_default();
+    let threads = flags.strip_prefix('T').unwrap_or_default();
+    !flags.is_empty() && flags.chars().all(|c| matches!(c, 'c' | '1'..='9'))
+        || !threads.is_empty() && threads.chars().all(|c| c.is_ascii_digit())
 }
 
 /// Removes the option that names a command: -d, -t, -l, also among other letters, or its long form.
@@ -97,9 +114,10 @@ fn inferred<'a>(mut names: impl Iterator<Item = &'a OsStr>) -> Option<&'static s
 mod tests {
     use super::*;
 
-    fn expanded_line(line: &str) -> String {
+    fn expanded_line(line: &str, piped: bool) -> String {
         let arguments = ["syncline"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
-        let parts: Vec<String> = expanded(arguments)[1..].iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        let parts: Vec<String> =
+            expanded(arguments, piped)[1..].iter().map(|a| a.to_string_lossy().into_owned()).collect();
         parts.join(" ")
     }
 
@@ -127,7 +145,22 @@ mod tests {
             ("--help", "--help"),
             ("", ""),
         ] {
-            assert_eq!(expanded_line(line), expected, "{line}");
+            assert_eq!(expanded_line(line, false), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn between_pipes_bytes_are_compressed_without_a_command() {
+        for (line, expected) in [
+            ("", "compress --dtype=u8 --lossless --quiet -"),
+            ("-9 -T4", "compress --dtype=u8 --lossless --quiet - -9 -T4"),
+            ("-d", "decompress -"),
+            ("-dc", "decompress -c -"),
+            ("x.syn", "decompress x.syn"),
+            ("--help", "--help"),
+            ("--version", "--version"),
+        ] {
+            assert_eq!(expanded_line(line, true), expected, "{line}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Element types, shapes, and borrowed arrays.
 
+pub mod halves;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -73,23 +75,87 @@ impl ElementType {
         }
     }
 
-    /// Returns whether arrays of this type can be compressed with loss.
-    pub const fn is_lossy_capable(self) -> bool {
+    /// Returns the type that lossy compression computes in: `f32` or `f64`. Every value of this type that a bound
+    /// applies to is one of that type; those of integers of 64 bits are after their smallest value is subtracted.
+    pub const fn computed(self) -> Self {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 | Self::U8 | Self::I8 | Self::U16 | Self::I16 => Self::F32,
+            Self::F64 | Self::U32 | Self::I32 | Self::U64 | Self::I64 => Self::F64,
+        }
+    }
+
+    /// Returns whether lossy compression computes with the elements as they are: they are `f32` or `f64`.
+    pub const fn is_computed(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// Returns the number with the zero-extended bits of an `f32` or `f64` element; for the other types, the bits are
-    /// taken as those of an `f64`.
+    /// Returns whether this is a floating-point type of 16 bits, to which reconstructed values are rounded.
+    pub const fn is_half(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16)
+    }
+
+    /// Returns whether this is an integer type of 64 bits, whose values are more than an `f64` has.
+    pub const fn is_wide_integer(self) -> bool {
+        matches!(self, Self::U64 | Self::I64)
+    }
+
+    /// Returns the number with the zero-extended bits of an element. Integers of more than 53 bits are rounded.
     pub fn number_of_bits(self, bits: u64) -> f64 {
         match self {
             Self::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
+            Self::F64 => f64::from_bits(bits),
+            Self::F16 => halves::of_f16(bits as u16).into(),
+            Self::Bf16 => halves::of_bf16(bits as u16).into(),
+            Self::U8 | Self::U16 | Self::U32 | Self::U64 => bits as f64,
+            Self::I8 => f64::from(bits as i8),
+            Self::I16 => f64::from(bits as i16),
+            Self::I32 => f64::from(bits as i32),
+            Self::I64 => bits as i64 as f64,
+        }
+    }
+
+    /// Returns the zero-extended bits of the element with this value: of floating-point types the nearest one, of
+    /// integer types that value. Returns `None` for a value that no integer of the type has, and for a finite one that
+    /// is too large for a floating-point type of 16 bits.
+    pub fn bits_of_number(self, value: f64) -> Option<u64> {
+        let whole = |low: f64, end: f64| (value >= low && value < end && value.fract() == 0.0).then_some(value);
+        let half = |bits: u16| (value.is_infinite() || !self.number_of_bits(bits.into()).is_infinite()).then_some(bits);
+        let signed = |end: f64| whole(-end, end).map(|value| value as i64 as u64 & (2.0 * end - 1.0) as u64);
+        match self {
+            Self::F32 => Some(narrowed_bits(value).into()),
+            Self::F64 => Some(value.to_bits()),
+            Self::F16 => half(halves::to_f16(f32::from_bits(narrowed_bits(value)))).map(u64::from),
+            Self::Bf16 => half(halves::to_bf16(f32::from_bits(narrowed_bits(value)))).map(u64::from),
+            Self::U8 => whole(0.0, 256.0).map(|value| value as u64),
+            Self::U16 => whole(0.0, 65_536.0).map(|value| value as u64),
+            Self::U32 => whole(0.0, 4_294_967_296.0).map(|value| value as u64),
+            Self::U64 => whole(0.0, 18_446_744_073_709_551_616.0).map(|value| value as u64),
+            Self::I8 => signed(128.0),
+            Self::I16 => signed(32_768.0),
+            Self::I32 => signed(2_147_483_648.0),
+            Self::I64 => whole(-9_223_372_036_854_775_808.0, 9_223_372_036_854_775_808.0).map(|v| v as i64 as u64),
+        }
+    }
+
+    /// Returns the difference of the largest and the smallest value of an integer type, rounded; infinity for others.
+    pub const fn integer_extent(self) -> f64 {
+        match self {
+            Self::U8 | Self::I8 => 255.0,
+            Self::U16 | Self::I16 => 65_535.0,
+            Self::U32 | Self::I32 => 4_294_967_295.0,
+            Self::U64 | Self::I64 => 18_446_744_073_709_551_616.0,
+            _ => f64::INFINITY,
         }
     }
 
     /// Returns whether this is a floating-point type.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::Bf16)
+    }
+
+    /// Returns whether this is an integer type.
+    pub const fn is_integer(self) -> bool {
+        !self.is_float()
     }
 
     /// Returns whether this is a signed integer type.
@@ -130,6 +196,17 @@ impl FromStr for ElementType {
             let names: Vec<_> = Self::ALL.iter().map(|t| t.name()).collect();
             Error::invalid(format!("unknown element type '{name}': use one of {}", names.join(", ")))
         })
+    }
+}
+
+/// Returns the bits of the value as an f32. Rust does not specify which NaN a conversion gives; here a NaN keeps its
+/// sign and the upper bits of its payload, and becomes quiet.
+fn narrowed_bits(value: f64) -> u32 {
+    if value.is_nan() {
+        let bits = value.to_bits();
+        (bits >> 32) as u32 & 0x8000_0000 | 0x7FC0_0000 | (bits >> 29) as u32 & 0x003F_FFFF
+    } else {
+        (value as f32).to_bits()
     }
 }
 

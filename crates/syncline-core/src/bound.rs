@@ -14,9 +14,10 @@ use crate::array::ElementType;
 use crate::error::{Error, Result};
 
 pub use fill::{Fill, FillValues, MAX_FILLS};
+pub use linear::computed_bound;
 pub use pieces::{PieceBound, Scaling};
 pub use psnr::{ErrorSummary, PsnrGoal};
-pub use resolve::{Pattern, Resolved, resolve};
+pub use resolve::{MOST_DISTANT, Pattern, Resolved, resolve};
 pub use scan::Scan;
 pub use stats::ArrayStats;
 
@@ -26,7 +27,8 @@ pub use stats::ArrayStats;
 pub enum Bound {
     /// No error: every element is restored bit for bit.
     Lossless,
-    /// Largest absolute error, in the unit of the values.
+    /// Largest absolute error, in the unit of the values. Errors of integers are whole numbers, so that what counts is
+    /// the number without its fraction, and a bound below 1 is lossless.
     Abs(f64),
     /// Largest absolute error as a fraction of the value range: the largest minus the smallest finite value that is not
     /// fill.
@@ -83,19 +85,21 @@ impl Bound {
     /// Checks that elements of this type can be compressed with the bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the number is not positive and finite, for a point-wise relative bound of 1 or
-    /// more, and for a bound with loss on elements that are not `f32` or `f64`.
+    /// [`Error::InvalidArgument`] if the number is not positive and finite, where an absolute bound of integers may also
+    /// be 0, for a point-wise relative bound of 1 or more, and for any point-wise relative bound of integers.
     pub fn validate(self, element: ElementType) -> Result<()> {
         if self == Self::Lossless {
             return Ok(());
         }
-        if !element.is_lossy_capable() {
+        if element.is_integer() && matches!(self, Self::PwRel(_)) {
             return Err(Error::invalid(format!(
-                "arrays of {element} can only be compressed losslessly: choose the lossless bound"
+                "arrays of {element} have no point-wise relative bound: use an absolute bound in counts, or one \
+                 relative to the range"
             )));
         }
         let value = self.value();
-        if !(value.is_finite() && value > 0.0) {
+        let is_zero = value == 0.0 && element.is_integer() && matches!(self, Self::Abs(_));
+        if !(value.is_finite() && (value > 0.0 || is_zero)) {
             return Err(Error::invalid(format!(
                 "the error bound is {value:?}, but it must be positive and finite: use another number, or lossless"
             )));

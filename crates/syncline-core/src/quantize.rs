@@ -8,8 +8,10 @@ pub mod math;
 mod real;
 pub(crate) mod select;
 pub mod step;
+pub mod stored;
 pub mod value_range;
 
 pub use linear::Linear;
 pub use log::Log;
 pub use real::Real;
+pub use stored::Stored;

@@ -8,7 +8,7 @@ use std::path::Path;
 use syncline::ElementType;
 
 use crate::dataset::{self, extents};
-use crate::element::FLOAT;
+use crate::element::{ENUM, FLOAT};
 use crate::error::Result;
 use crate::file::File;
 use crate::functions::Id;
@@ -115,7 +115,8 @@ fn variable(library: &Library, object: &Handle<'_>, path: String, names: &[&str]
     let class = Value::read(library, object.id, "CLASS")?;
     Ok(Variable {
         path,
-        element: traits.element(),
+        // The numbers of an enumeration are names, which no bound is for.
+        element: traits.element().filter(|_| traits.class != ENUM),
         is_floating: traits.class == FLOAT,
         extents,
         array: count.saturating_mul(traits.size as u64),

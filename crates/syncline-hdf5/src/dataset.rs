@@ -121,11 +121,8 @@ impl<'l> Dataset<'l> {
         let (links, creation) = (library.properties("LINK_CREATE")?, library.properties("DATASET_CREATE")?);
         let extents = shape.extents();
         let name = c_name(path)?;
-        let fill = match element {
-            ElementType::F32 => fill.map(|fill| (fill as f32).to_le_bytes().to_vec()),
-            ElementType::F64 => fill.map(|fill| fill.to_le_bytes().to_vec()),
-            _ => None,
-        };
+        let fill = fill.and_then(|fill| element.bits_of_number(fill));
+        let fill = fill.map(|bits| bits.to_le_bytes()[..element.size()].to_vec());
         // SAFETY: open identifiers, as many extents as the rank says, a fill value of the element type, and a name that
         // ends with a zero byte. 1 stands for UTF-8.
         let handle = unsafe {
@@ -182,21 +179,17 @@ impl<'l> Dataset<'l> {
     }
 
     /// Returns the values that the dataset declares as missing data: those of the attributes `_FillValue` and
-    /// `missing_value`, of which each may have several, and the fill value of HDF5. For floating-point elements of 4
-    /// and 8 bytes only.
+    /// `missing_value`, of which each may have several, and the fill value of HDF5.
     ///
     /// # Errors
     /// [`Error::Failed`] if the file is damaged.
     pub fn fills(&self) -> Result<Vec<f64>> {
         let mut fills = Vec::new();
-        if !self.element.is_lossy_capable() {
-            return Ok(fills);
-        }
         for name in FILL_ATTRIBUTES {
             if let Some(Value::Numbers(numbers)) = Value::read(self.handle.library, self.handle.id, name)? {
                 // Compared with elements, they are of their type.
-                let is_single = self.element == ElementType::F32;
-                fills.extend(numbers.iter().map(|&number| if is_single { f64::from(number as f32) } else { number }));
+                let as_element = |&number: &f64| self.element.bits_of_number(number);
+                fills.extend(numbers.iter().filter_map(as_element).map(|bits| self.element.number_of_bits(bits)));
             }
         }
         fills.extend(self.declared_fill(self.creation()?.id));

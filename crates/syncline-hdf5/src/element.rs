@@ -69,15 +69,13 @@ impl Traits {
     }
 }
 
-/// Returns a value of a lossy type that is stored in a file.
+/// Returns the number of an element that is stored in a file.
 pub fn value_of(element: ElementType, bytes: &[u8], is_big_endian: bool) -> Option<f64> {
     let mut bytes = bytes.to_vec();
     if is_big_endian {
         bytes.reverse();
     }
-    match element {
-        ElementType::F32 => bytes.try_into().ok().map(|bytes| f64::from(f32::from_le_bytes(bytes))),
-        ElementType::F64 => bytes.try_into().ok().map(f64::from_le_bytes),
-        _ => None,
-    }
+    let mut bits = [0; 8];
+    bits.get_mut(..bytes.len()).filter(|bits| bits.len() == element.size())?.copy_from_slice(&bytes);
+    Some(element.number_of_bits(u64::from_le_bytes(bits)))
 }

@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use syncline::{Bound, ElementType, Error, MAX_RANK};
 
 use crate::caller::Library;
-use crate::element::{BIG_ENDIAN, LITTLE_ENDIAN, value_of};
+use crate::element::{BIG_ENDIAN, ENUM, LITTLE_ENDIAN, value_of};
 use crate::functions::{Id, filter_values};
 use crate::parameters::{ID, Parameters};
 use crate::pipeline::check_filters;
@@ -18,11 +18,20 @@ pub const USER_DEFINED: c_int = 2;
 
 /// Completes the parameters for a type and a chunk shape. Passes its return address on, which is in the calling HDF5
 /// library.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(windows)))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn set_local(_creation: Id, _element: Id, _space: Id) -> c_int {
     // The fourth argument is in rcx; the return address is on top of the stack.
     core::arch::naked_asm!("mov rcx, [rsp]", "jmp {inner}", inner = sym set_local_from)
+}
+
+/// Completes the parameters for a type and a chunk shape. Passes its return address on, which is in the calling HDF5
+/// library.
+#[cfg(all(target_arch = "x86_64", windows))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn set_local(_creation: Id, _element: Id, _space: Id) -> c_int {
+    // The fourth argument is in r9; the return address is on top of the stack, before room for four arguments.
+    core::arch::naked_asm!("mov r9, [rsp]", "jmp {inner}", inner = sym set_local_from)
 }
 
 /// Completes the parameters for a type and a chunk shape. Passes its return address on, which is in the calling HDF5
@@ -86,7 +95,11 @@ unsafe fn complete(library: &Library, creation: Id, element: Id) -> Result<(), E
         return Err(Error::InvalidArgument("the byte order of the type is neither little- nor big-endian".into()));
     }
     let is_big_endian = traits.order == BIG_ENDIAN && kind.size() > 1;
-    if parameters.wants_fill_of_dataset() && kind.is_lossy_capable() {
+    if traits.class == ENUM {
+        // The numbers of an enumeration, such as the Booleans of h5py, are names.
+        parameters.set_lossless();
+    }
+    if parameters.wants_fill_of_dataset() {
         // SAFETY: as above.
         if let Some(value) = unsafe { fill_value(library, creation, element, kind, is_big_endian) } {
             parameters.set_fill(value);

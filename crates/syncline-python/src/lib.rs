@@ -164,7 +164,7 @@ fn header_fields<'py>(py: Python<'py>, header: &Header, bytes: u64) -> PyResult<
     fields.set_item("value", value)?;
     fields.set_item("abs_bound", header.abs_bound)?;
     fields.set_item("step", header.step)?;
-    fields.set_item("range", header.range)?;
+    fields.set_item("range", header.value_range())?;
     fields.set_item("fills", fills)?;
     fields.set_item("compressed_bytes", bytes)?;
     Ok(fields)

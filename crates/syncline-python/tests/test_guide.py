@@ -1,7 +1,8 @@
-"""The examples of the guide and of the project's page."""
+"""The examples of the guide, of the cookbook, and of the project's page."""
 
 import doctest
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,22 @@ def test_the_examples_of_the_guide(tmp_path, monkeypatch):
     results = doctest.testfile(str(GUIDE), module_relative=False)
     assert results.attempted > 25 and results.failed == 0
     assert "field.syn" in os.listdir()
+
+
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+def test_the_examples_of_the_cookbook(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # The examples set it.
+    monkeypatch.setenv("HDF5_PLUGIN_PATH", os.environ.get("HDF5_PLUGIN_PATH", ""))
+    text = (ROOT / "docs" / "COOKBOOK.md").read_text("utf-8")
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        text, count = re.subn(r"```python torch\n.*?```", "", text, flags=re.DOTALL)
+        assert count == 3
+    test = doctest.DocTestParser().get_doctest(text, {}, "COOKBOOK.md", None, 0)
+    results = doctest.DocTestRunner().run(test)
+    assert results.attempted > 20 and results.failed == 0
 
 
 def test_the_example_of_the_project_s_page(tmp_path, monkeypatch):

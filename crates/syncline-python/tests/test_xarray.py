@@ -53,6 +53,21 @@ def test_a_dataset_comes_back_within_its_bounds(tmp_path):
         assert float(abs(again.t - original.t).max()) <= 2 * bound
 
 
+def test_zarr_format_2_and_a_psnr(tmp_path):
+    original = dataset().drop_vars("name")
+    encoding = syncline.xarray.encoding(original, psnr=70, zarr_format=2)
+    annotated = syncline.xarray.annotate(original, encoding)
+    annotated.to_zarr(tmp_path / "d.zarr", encoding=encoding, zarr_format=2)
+    bound = annotated.t.attrs["lossy_compression_maximum_absolute_error"]
+    with xarray.open_zarr(tmp_path / "d.zarr", zarr_format=2) as back:
+        assert back.t.encoding["compressors"][0].mode == "abs"
+        assert 0 < float(abs(back.t - original.t).max()) <= bound
+        error = float(((back.t - original.t).astype("f8") ** 2).mean()) ** 0.5
+        assert 20 * np.log10(float(original.t.max() - original.t.min()) / error) >= 70
+        np.testing.assert_array_equal(back.flag, original.flag)
+        np.testing.assert_array_equal(back.time, original.time)
+
+
 def test_several_fill_values(tmp_path):
     values = (280 + 20 * np.sin(np.arange(12_000) / 50)).reshape(300, 40).astype("f4")
     values[::6], values[1::6], values[2::6] = -9999, 1e20, -1

@@ -70,10 +70,8 @@ pub fn near_fills(fill: Fill, summary: &Summary) -> Vec<NearFill> {
 
 /// Returns whether two numbers are the same element.
 fn same(summary: &Summary, a: f64, b: f64) -> bool {
-    match summary.element_type {
-        ElementType::F32 => a as f32 == b as f32,
-        _ => a == b,
-    }
+    let bits = |value: f64| summary.element_type.bits_of_number(value + 0.0);
+    bits(a).is_some() && bits(a) == bits(b)
 }
 
 /// Returns the few values that make up most of the range of a relative bound, from a sample of an array that starts at
@@ -110,7 +108,7 @@ fn sort_ends(values: &mut [f64], count: usize) {
     rest[others..].sort_unstable_by(f64::total_cmp);
 }
 
-/// Returns values from all parts of an array of floating-point numbers.
+/// Returns values from all parts of an array.
 fn sample<S: ReadAt + ?Sized>(source: &S, offset: u64, element_type: ElementType, shape: Shape) -> Option<Vec<f64>> {
     let size = element_type.size() as u64;
     let (block, count) = (BLOCK.min(shape.len()), shape.len());
@@ -120,13 +118,11 @@ fn sample<S: ReadAt + ?Sized>(source: &S, offset: u64, element_type: ElementType
     for i in 0..blocks {
         let first = (u128::from(count - block) * u128::from(i) / u128::from((blocks - 1).max(1))) as u64;
         source.read_exact_at(&mut bytes, offset + first * size).ok()?;
-        match element_type {
-            ElementType::F32 => {
-                values.extend(bytes.as_chunks::<4>().0.iter().map(|word| f64::from(f32::from_le_bytes(*word))));
-            }
-            ElementType::F64 => values.extend(bytes.as_chunks::<8>().0.iter().map(|word| f64::from_le_bytes(*word))),
-            _ => return None,
-        }
+        values.extend(bytes.chunks_exact(size as usize).map(|element| {
+            let mut bits = [0; 8];
+            bits[..element.len()].copy_from_slice(element);
+            element_type.number_of_bits(u64::from_le_bytes(bits))
+        }));
     }
     Some(values)
 }

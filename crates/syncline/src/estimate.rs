@@ -100,7 +100,7 @@ impl Estimate {
 }
 
 impl Sample {
-    /// Takes the sample of an array that starts at byte `offset` of a source. All elements of `f32` and `f64` are
+    /// Takes the sample of an array that starts at byte `offset` of a source. All elements are
     /// scanned for the value range and the fill values, which the fill option states.
     ///
     /// # Errors
@@ -139,18 +139,16 @@ impl Sample {
         let array = sample::take(&elements, element_type, &Geometry::with_tiles(shape, tile_size), most)?;
         let mut sample =
             Self { array, elements: shape.len(), range: None, fill: options.fill(), fill_bits: Vec::new() };
-        if element_type.is_lossy_capable() {
-            let empty = Scan::new(element_type, shape.len(), Bound::Rel(1.0), options.fill());
-            let scan = scan_all(&elements, shape.len(), empty, &pool)?;
-            sample.know(&scan)?;
-        }
+        let empty = Scan::new(element_type, shape.len(), Bound::Rel(1.0), options.fill());
+        let scan = scan_all(&elements, shape.len(), empty, &pool)?;
+        sample.know(&scan)?;
         Ok(sample)
     }
 
     /// Takes over what was found in the whole array.
     fn know(&mut self, scan: &Scan) -> Result<()> {
         self.range = scan.range();
-        self.fill_bits = scan.excluded().to_vec();
+        self.fill_bits = scan.fill_bits();
         let value = |&bits: &u64| self.array.element_type().number_of_bits(bits);
         if self.fill == Fill::Auto {
             self.fill = Fill::of(&self.fill_bits.iter().map(value).collect::<Vec<f64>>())?;

@@ -60,7 +60,8 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let array = ArraySource::new(source, offset, element_type);
     let work = Work::Compress(options.effort());
     let stopwatch = Stopwatch::start(work, bytes);
-    let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
+    let mut choice =
+        Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options, element_type))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {
@@ -138,7 +139,7 @@ pub(crate) fn summary(
         bound,
         abs_bound: header.abs_bound,
         step: header.step,
-        range: resolved.range,
+        range: header.value_range(),
         fills: resolved.patterns.iter().map(fill).collect(),
         uncompressed_bytes: header.shape.len() * header.element_type.size() as u64,
         compressed_bytes,

@@ -117,7 +117,7 @@ impl Report {
             bound: header.bound,
             abs_bound: header.abs_bound,
             step: header.step,
-            range: header.range,
+            range: header.value_range(),
             fills: patterns.map(|&bits| FillPattern::new(header.element_type, bits, 0)).collect(),
             index: header.index,
             tile_size: header.tile_size,

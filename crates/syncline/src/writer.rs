@@ -92,6 +92,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Creates a writer that knows the smallest and largest finite value of the whole array, apart from fill values.
+    /// Arrays of 64-bit integers are compressed without loss, because their bound needs exact statistics
+    /// ([`Writer::with_stats`]).
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the range is invalid; otherwise as [`Writer::new`].
@@ -103,7 +105,7 @@ impl<W: Write> Writer<W> {
         low: f64,
         high: f64,
     ) -> Result<Self> {
-        let most = if element_type == ElementType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let most = if element_type.computed() == ElementType::F32 { f64::from(f32::MAX) } else { f64::MAX };
         if !(-most <= low && low <= high && high <= most) {
             return Err(Error::invalid(format!(
                 "the value range {low:?} to {high:?} is invalid: give a smallest and a largest finite value"
@@ -113,7 +115,7 @@ impl<W: Write> Writer<W> {
         Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.bound(), options.fill(), range))
     }
 
-    /// Creates a writer of an array of `f32` or `f64` with these statistics. The fill option is not used, because the
+    /// Creates a writer of an array with these statistics. The fill option is not used, because the
     /// statistics contain the fill value.
     ///
     /// # Errors

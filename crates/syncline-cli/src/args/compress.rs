@@ -76,7 +76,7 @@ pub struct CompressArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct BoundArgs {
-    /// Limit the absolute error of every value to X.
+    /// Limit the absolute error of every value to X. Integers count whole numbers: X below 1 is lossless.
     #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true, help_heading = BOUND)]
     pub abs: Option<f64>,
     /// Limit the absolute error of every value to X times the value range.

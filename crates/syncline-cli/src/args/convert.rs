@@ -58,7 +58,7 @@ pub struct ConvertArgs {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = true)]
 pub struct ConvertBoundArgs {
-    /// Limit the absolute error of every value to X.
+    /// Limit the absolute error of every value to X. Integers need their name (NAME=X), and count whole numbers.
     ///
     /// X alone is for all arrays that no other bound names. NAME=X is for the arrays of this name, in which * and ?
     /// stand for any characters; a name with / is a path. Each of the options for bounds can be repeated.

@@ -69,15 +69,15 @@ pub struct BoundsArgs {
 }
 
 impl BoundsArgs {
-    /// Returns the bounds for elements of a type: those that were given, or the default.
-    pub fn list(&self, element_type: ElementType) -> Vec<Bound> {
+    /// Returns the bounds: those that were given, or the default.
+    pub fn list(&self) -> Vec<Bound> {
         let of = |values: &[f64], bound: fn(f64) -> Bound| values.iter().copied().map(bound).collect::<Vec<Bound>>();
         let mut bounds = of(&self.abs, Bound::Abs);
         bounds.extend(of(&self.rel, Bound::Rel));
         bounds.extend(of(&self.psnr, Bound::Psnr));
         bounds.extend(of(&self.pw_rel, Bound::PwRel));
         let by_default = bounds.is_empty() && !self.lossless;
-        if by_default && element_type.is_lossy_capable() {
+        if by_default {
             bounds.extend(of(&[1e-2, 1e-3, 1e-4, 1e-5], Bound::Rel));
         }
         if self.lossless || by_default {

@@ -136,10 +136,14 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
     let mut reached = None;
     if let Source::Whole(array, _) = &source
         && let Some(target) = args.bound.target(array.size())
+        && !source.differences().is_exact()
     {
         let found = target::find(array, target, &options)?;
         options = options.with_bound(found.bound);
         reached = Some(target::Reached { target, found });
+    }
+    if source.differences().is_exact() {
+        options = options.with_bound(Bound::Lossless);
     }
     let options = options.with_progress(bar.callback());
     let mut remarks = source.differences().said();

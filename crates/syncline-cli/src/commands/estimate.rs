@@ -28,7 +28,7 @@ pub fn run(args: &EstimateArgs, talk: Talk) -> Outcome {
     let sample = Sample::of(&array.input, array.offset, array.element_type, array.shape, &options).map_err(failed)?;
     let mut estimates = Vec::new();
     let efforts = if args.effort.is_empty() { &Effort::ALL[..] } else { &args.effort };
-    for bound in args.bounds.list(array.element_type) {
+    for bound in args.bounds.list() {
         for &effort in efforts {
             let options = options.clone().with_bound(bound).with_effort(effort);
             estimates.push(sample.estimate(&options).map_err(failed)?);

@@ -327,7 +327,7 @@ impl<'a> Subject<'a> {
     /// Returns the curve of ratio and error over several bounds, from a sample.
     fn rate_distortion(&self, quality: &Quality) -> Outcome<Option<Chart>> {
         let ArrayInput { input, element_type, shape, offset, .. } = &self.original;
-        if !element_type.is_lossy_capable() || quality.range.is_none_or(|(low, high)| low >= high) {
+        if quality.range.is_none_or(|(low, high)| low >= high) {
             return Ok(None);
         }
         let failed = |error| Failure::of(input, error);

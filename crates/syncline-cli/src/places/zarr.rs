@@ -134,21 +134,24 @@ mod with_zarrs {
     pub fn fills(store: &Path, name: &str) -> Outcome<Vec<f64>> {
         let array = open(store, name)?;
         let element = element_of(&array, &store.display().to_string())?;
-        Ok(if element.is_lossy_capable() { declared_fills(&array, element) } else { Vec::new() })
+        Ok(declared_fills(&array, element))
     }
 
-    /// Returns the values that an array of floating-point elements declares as missing data: those of attributes, of
-    /// which each may have several, and the fill value unless that is 0, Zarr's default.
+    /// Returns the values that an array declares as missing data: those of attributes, of which each may have several,
+    /// and the fill value unless that is 0, Zarr's default.
     pub fn declared_fills(array: &Array<FilesystemStore>, element: ElementType) -> Vec<f64> {
-        let as_element = |value: f64| if element == ElementType::F32 { f64::from(value as f32) } else { value };
+        let as_element = |value: f64| element.bits_of_number(value).map(|bits| element.number_of_bits(bits));
         let declared = ["_FillValue", "missing_value"];
         let attributes = declared.iter().filter_map(|name| array.attributes().get(*name)).flat_map(numbers);
-        let mut fills: Vec<f64> = attributes.map(as_element).collect();
-        let bytes = array.fill_value().as_ne_bytes();
-        let of_zarr = match element {
-            ElementType::F32 => bytes.try_into().ok().map(|bytes| f64::from(f32::from_ne_bytes(bytes))),
-            _ => bytes.try_into().ok().map(f64::from_ne_bytes),
-        };
+        let mut fills: Vec<f64> = attributes.filter_map(as_element).collect();
+        let mut bytes = array.fill_value().as_ne_bytes().to_vec();
+        if cfg!(target_endian = "big") {
+            bytes.reverse();
+        }
+        let mut bits = [0; 8];
+        let place = bits.get_mut(..bytes.len()).filter(|bits| bits.len() == element.size());
+        let of_zarr = place.map(|place| place.copy_from_slice(&bytes)).map(|()| u64::from_le_bytes(bits));
+        let of_zarr = of_zarr.map(|bits| element.number_of_bits(bits));
         fills.extend(of_zarr.filter(|fill| *fill != 0.0));
         let mut different: Vec<f64> = Vec::new();
         for fill in fills {

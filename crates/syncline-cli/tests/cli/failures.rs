@@ -5,7 +5,6 @@ fn contradicting_options_are_errors() {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(100));
     for (line, text) in [
-        ("", "the command is missing"),
         ("frobnicate", "'frobnicate' (see 'syncline --help')"),
         ("demo --outptu d", "found; a similar argument exists: '--output' (see 'syncline demo --help')"),
         ("-q compress --no", "(see 'syncline compress --help')"),

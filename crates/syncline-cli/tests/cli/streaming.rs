@@ -94,12 +94,35 @@ fn wrong_arguments_are_errors_before_any_work() {
         failed(&line, &w.run_with_stdin(&line, &[0; 399]), 1, "stdin: ended after 399 of 400 bytes");
     }
     for (line, text) in [
-        ("compress - --dtype f32 --abs 1", "stdin: the shape is missing: add --shape"),
+        ("compress - --dtype f64 --abs 1", "stdin: 5 of f64 takes 40 bytes, but the file has 41: correct"),
         ("compress - --shape 10 --abs 1", "stdin: the element type is missing: add --dtype"),
     ] {
-        failed(line, &w.run_with_stdin(line, &[0; 40]), 2, text);
+        failed(line, &w.run_with_stdin(line, &[0; 41]), 2, text);
     }
     assert_eq!(w.names(), [""; 0]);
+}
+
+#[test]
+fn a_pipe_without_a_shape_has_one_axis() {
+    let w = Workshop::new();
+    let field = field_f32(1000);
+    w.write("x.syn", &succeeded("", w.run_with_stdin("compress - --dtype f32 --abs 1e-3", &field)));
+    assert!(String::from_utf8(w.ok("inspect x.syn")).unwrap().contains("f32 1000"));
+    assert!(largest_error(&w.ok("decompress x.syn -o -"), &field) <= 1e-3);
+}
+
+#[test]
+fn between_pipes_any_bytes_are_compressed_as_by_gzip() {
+    let w = Workshop::new();
+    let text = "It is the same, again and again. ".repeat(1000).into_bytes();
+    for line in ["", "-9", "-c -T2"] {
+        let output = w.run_with_stdin(line, &text);
+        assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        let stream = succeeded(line, output);
+        assert!(stream.len() < text.len() / 10, "{line}: {} bytes", stream.len());
+        assert_eq!(succeeded("-d", w.run_with_stdin("-d", &stream)), text);
+    }
+    assert_eq!(succeeded("", w.run_with_stdin("-d", &succeeded("", w.run_with_stdin("", &[])))), [0; 0]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Limits of the linear quantization, and extents of ranges.
 
+use super::linear::computed_bound;
 use crate::array::ElementType;
 
 /// Limits of the linear quantization of a type.
@@ -10,26 +11,43 @@ pub(super) struct Limits {
     pub largest_bound: f64,
     /// Integers from here on would be mostly verbatim.
     pub largest_integer: f64,
+    /// The share of twice the bound that the step of a rewritable stream is: the rest is for the rounding of
+    /// reconstructed values, which is not known if the range is not.
+    pub rewritable_share: f64,
 }
 
 impl Limits {
     /// Returns those of a type.
     pub fn of(element: ElementType) -> Self {
-        if element == ElementType::F32 {
-            // The step and its inverse must be normal f32.
-            Self {
+        // The step and its inverse must be normal numbers.
+        let computed = match element.computed() {
+            ElementType::F32 => Self {
                 rounding: 2f64.powi(-24),
                 smallest_step: 2f64.powi(-120),
                 largest_bound: 2f64.powi(120),
                 largest_integer: 4_194_304.0,
-            }
-        } else {
-            Self {
+                // This suffices for magnitudes of up to 2^15 steps.
+                rewritable_share: 1.0 - 1.0 / 256.0,
+            },
+            _ => Self {
                 rounding: 2f64.powi(-53),
                 smallest_step: 2f64.powi(-1000),
                 largest_bound: 2f64.powi(1000),
                 largest_integer: 536_870_912.0,
+                rewritable_share: 1.0 - 1.0 / 256.0,
+            },
+        };
+        // Values whose neighbors are farther away than the bound need all of their bits.
+        match element {
+            ElementType::F16 => {
+                Self { rounding: 2f64.powi(-11), largest_integer: 2048.0, rewritable_share: 0.5, ..computed }
             }
+            ElementType::Bf16 => {
+                Self { rounding: 2f64.powi(-8), largest_integer: 256.0, rewritable_share: 0.5, ..computed }
+            }
+            // Integers and steps that are integers are exact.
+            _ if element.is_integer() => Self { rounding: 0.0, rewritable_share: 1.0, ..computed },
+            _ => computed,
         }
     }
 }
@@ -43,5 +61,5 @@ pub(super) fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
 /// Returns the magnitude from which on values are too large to be quantized with this absolute bound.
 pub(super) fn quantizable_magnitude(element: ElementType, error: f64) -> f64 {
     let limits = Limits::of(element);
-    2.0 * error.min(limits.largest_bound) * limits.largest_integer
+    2.0 * computed_bound(element, error).min(limits.largest_bound) * limits.largest_integer
 }

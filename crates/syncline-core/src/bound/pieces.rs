@@ -48,7 +48,7 @@ impl Scaling {
 impl PieceBound {
     /// Resolves a bound that may refer to the range of the whole array, and that is one of the values that are read.
     /// `pass` adds all elements of the array to a scan; it is called once or twice if the range is needed, and else
-    /// not. Types without bounds are lossless.
+    /// not.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the bound is not valid for the type, or not possible with the scaling; those of
@@ -62,7 +62,7 @@ impl PieceBound {
         mut pass: impl FnMut(Scan) -> Result<Scan, E>,
     ) -> Result<Self, E> {
         let given = fill.values().to_vec();
-        if !element.is_lossy_capable() || bound == Bound::Lossless {
+        if bound == Bound::Lossless {
             return Ok(Self { bound: Bound::Lossless, holds: 0.0, fills: given });
         }
         bound.validate(element)?;
@@ -76,7 +76,7 @@ impl PieceBound {
         let scanned = if matches!(bound, Bound::Abs(_)) { Bound::Rel(1.0) } else { bound };
         let scan = pass(Scan::new(element, len, scanned, fill))?.settle(&mut pass)?;
         let fills = match fill {
-            Fill::Auto => scan.excluded().iter().map(|&bits| element.number_of_bits(bits)).collect(),
+            Fill::Auto => scan.fill_bits().iter().map(|&bits| element.number_of_bits(bits)).collect(),
             _ => given,
         };
         let fills = fills.into_iter().filter(|value| !value.is_nan()).collect();
@@ -164,9 +164,6 @@ mod tests {
             let (made, passes) = resolved(&[1.0, 2.0], bound, Fill::Auto);
             assert_eq!((made.unwrap(), passes), (PieceBound { bound, holds, fills: vec![] }, 0));
         }
-        let no_pass = |_| Err(Error::invalid("the range is not needed"));
-        let made = PieceBound::resolve(ElementType::F16, 2, Bound::Rel(0.1), Scaling::default(), Fill::None, no_pass);
-        assert_eq!(made.unwrap().bound, Bound::Lossless);
         assert!(resolved(&[1.0], Bound::Abs(-1.0), Fill::Auto).0.is_err());
     }
     #[test]

@@ -2,6 +2,7 @@
 
 use std::f64::consts::LOG2_10;
 
+use super::linear::computed_bound;
 use super::resolve::Resolved;
 use crate::array::ElementType;
 use crate::quantize::linear::mean_squared_error;
@@ -50,7 +51,8 @@ impl PsnrGoal {
         summary: &ErrorSummary,
         attempt: usize,
     ) -> Option<Resolved> {
-        let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.abs_bound / self.unit);
+        let bound = computed_bound(element, resolved.abs_bound);
+        let achieved = mean_squared_error(summary.squared_error, summary.counted, bound / self.unit);
         if achieved <= self.allowed || resolved.step == 0.0 {
             return None;
         }
@@ -70,7 +72,7 @@ mod tests {
     use crate::bound::{Bound, Pipeline};
 
     fn bound(decibels: f64, range: (f64, f64)) -> f64 {
-        linear_bound(Bound::Psnr(decibels), range).unwrap()
+        linear_bound(ElementType::F64, Bound::Psnr(decibels), range).unwrap()
     }
 
     fn resolved(low: f64, high: f64, decibels: f64) -> Resolved {

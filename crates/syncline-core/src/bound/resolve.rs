@@ -1,7 +1,7 @@
 //! The kind of a stream and its quantization step, for an array and a bound.
 
 use super::limits::Limits;
-use super::linear::linear_bound;
+use super::linear::{computed_bound, linear_bound};
 use super::stats::ArrayStats;
 use super::{Bound, Pipeline};
 use crate::array::ElementType;
@@ -29,8 +29,10 @@ pub struct Resolved {
     pub abs_bound: f64,
     /// Quantization step; 0 if lossless.
     pub step: f64,
-    /// Smallest and largest finite value that is not fill; `None` if unknown or if there is none.
+    /// Smallest and largest finite value that is not fill, as computed with; `None` if unknown or if there is none.
     pub range: Option<(f64, f64)>,
+    /// The bits of what integers of 64 bits are computed relative to, their smallest one; 0 for other types.
+    pub low: u64,
     /// Patterns to mask, at most 4, all different.
     pub patterns: Vec<Pattern>,
     /// Whether the step depends on the bound alone.
@@ -46,6 +48,7 @@ impl Resolved {
             abs_bound: 0.0,
             step: 0.0,
             range: None,
+            low: 0,
             patterns: Vec::new(),
             rewritable: false,
         }
@@ -56,27 +59,42 @@ impl Resolved {
         let mut tighter = self.clone();
         if self.pipeline == Pipeline::Quantized {
             tighter.abs_bound = self.abs_bound * factor;
-            tighter.quantize(element, None, None);
+            // What the samples of 16-bit types have shown stays.
+            let is_decided = element.is_half() && self.largest_integer() >= Limits::of(element).largest_integer;
+            tighter.quantize(element, |_| is_decided, None);
         }
         tighter
     }
 
-    /// Takes the step for the resolved absolute bound, or lossless if no step will do. `stats` are those of the array;
-    /// `None` for a bound that depends on the range. `lattice` is a number of which the values are whole multiples.
-    fn quantize(&mut self, element: ElementType, stats: Option<&ArrayStats>, lattice: Option<f64>) {
+    /// Returns the largest magnitude of the range in steps.
+    fn largest_integer(&self) -> f64 {
+        self.range.map_or(0.0, |(low, high)| low.abs().max(high.abs())) / self.step
+    }
+
+    /// Takes the step for the resolved absolute bound, or lossless if no step will do. `most_fit` tells whether most
+    /// values of the array are below a magnitude. `lattice` is a number of which the values are whole multiples.
+    fn quantize(&mut self, element: ElementType, most_fit: impl Fn(f64) -> bool, lattice: Option<f64>) {
         let limits = Limits::of(element);
         let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
+        if element.is_integer() {
+            self.abs_bound = self.abs_bound.floor();
+            if self.abs_bound < 1.0 {
+                return self.give_up();
+            }
+        }
+        let computed = computed_bound(element, self.abs_bound);
         // With a bound above every magnitude, every value is reconstructed as 0. The bound is reduced, because a larger
         // step could overflow.
-        let bound = self.abs_bound.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
+        let largest = computed_bound(element, magnitude.unwrap_or(f64::INFINITY));
+        let bound = computed.min(largest).min(limits.largest_bound);
         let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
         let mut step = match magnitude {
-            _ if self.rewritable => 2.0 * REWRITABLE_SHARE * self.abs_bound.min(limits.largest_bound),
+            _ if self.rewritable => 2.0 * limits.rewritable_share * computed.min(limits.largest_bound),
             Some(_) if bound - rounding >= bound / 2.0 => 2.0 * (bound - rounding),
             _ => 2.0 * bound,
         };
         // Whole multiples of more than twice the bound are fewer than multiples of a smaller step, and exact.
-        let lattice = lattice.filter(|&lattice| lattice > 2.0 * self.abs_bound && !self.rewritable);
+        let lattice = lattice.filter(|&lattice| lattice > 2.0 * computed && !self.rewritable);
         let of_lattice = |&lattice: &f64| {
             lattice <= limits.largest_bound && magnitude.unwrap_or(f64::INFINITY) / lattice < limits.largest_integer
         };
@@ -84,9 +102,10 @@ impl Resolved {
             step = lattice;
         }
         let mut fits = magnitude.unwrap_or(0.0) / step < limits.largest_integer;
-        if !fits && stats.is_some_and(|stats| stats.most_values_fit(2.0 * bound * limits.largest_integer)) {
+        if !fits && most_fit(2.0 * bound * limits.largest_integer) {
             // With an absolute bound, a few values that are too large to be quantized are stored verbatim, and their
-            // rounding does not matter. A bound that is a share of the range fits either all values or nearly none.
+            // rounding does not matter. A bound that is a share of the range fits either all values or nearly none,
+            // but for types of 16 bits.
             if !self.rewritable {
                 step = 2.0 * bound;
             }
@@ -118,9 +137,8 @@ impl Resolved {
     }
 }
 
-/// The share of twice the bound that the step of a rewritable stream is: the rest is for the rounding of reconstructed
-/// values, which is not known if the range is not. It suffices for magnitudes of up to 2^15 steps of `f32`.
-const REWRITABLE_SHARE: f64 = 1.0 - 1.0 / 256.0;
+/// Integers of 64 bits have bounds if the largest and the smallest differ by less.
+pub const MOST_DISTANT: f64 = 9_007_199_254_740_992.0;
 
 /// Resolves the bound of an array with these statistics. This function alone decides the header of a stream, so that
 /// all encoders with the same knowledge of an array write the same stream.
@@ -137,21 +155,26 @@ pub fn resolve(stats: impl Into<ArrayStats>, rewritable: bool) -> Result<Resolve
     let stats = stats.into();
     let (bound, element) = (stats.bound(), stats.element_type());
     bound.validate(element)?;
-    let mut resolved = Resolved { bound, range: stats.range(), rewritable, ..Resolved::lossless() };
+    let mut resolved = Resolved { bound, range: stats.range, low: stats.low, rewritable, ..Resolved::lossless() };
     if bound == Bound::Lossless {
         return Ok(resolved);
     }
     resolved.patterns = stats.patterns(matches!(bound, Bound::PwRel(_)));
-    let range = stats.range().unwrap_or((0.0, 0.0));
+    let range = stats.range.unwrap_or((0.0, 0.0));
     resolved.abs_bound = match bound {
         Bound::PwRel(ratio) => ratio,
-        _ => linear_bound(bound, range).unwrap_or(0.0),
+        _ => linear_bound(element, bound, range).unwrap_or(0.0),
     };
     match bound {
+        // Those that are not known to be close to each other are not exact as f64.
+        _ if element.is_wide_integer() && stats.range.is_none_or(|(_, high)| high >= MOST_DISTANT) => {
+            resolved.give_up();
+        }
         Bound::PwRel(_) => resolved.quantize_logarithm(element),
         // If there are no finite values, any step is valid, unless the bound is relative to their range.
         _ if resolved.abs_bound > 0.0 => {
-            resolved.quantize(element, Some(&stats).filter(|_| matches!(bound, Bound::Abs(_))), stats.lattice);
+            let knows = matches!(bound, Bound::Abs(_)) || element.is_half();
+            resolved.quantize(element, |magnitude| knows && stats.most_values_fit(magnitude), stats.lattice);
         }
         _ => resolved.give_up(),
     }
@@ -183,8 +206,13 @@ mod tests {
         {
             assert!(matches!(bound.validate(ElementType::F32), Err(Error::InvalidArgument(_))), "{bound:?}");
         }
-        assert!(Bound::Abs(1.0).validate(ElementType::I32).is_err());
-        assert!(Bound::Lossless.validate(ElementType::I32).is_ok());
+        assert!(
+            Bound::Abs(0.0).validate(ElementType::I32).is_ok() && Bound::Abs(0.0).validate(ElementType::F16).is_err()
+        );
+        assert!(Bound::Rel(0.0).validate(ElementType::I32).is_err());
+        let error = Bound::PwRel(0.1).validate(ElementType::I32).unwrap_err();
+        assert!(error.to_string().contains("counts"), "{error}");
+        assert!(Bound::PwRel(0.1).validate(ElementType::Bf16).is_ok());
     }
 
     #[test]

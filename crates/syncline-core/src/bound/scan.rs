@@ -8,18 +8,22 @@ mod settle;
 use std::convert::Infallible;
 
 pub use block::BlockStats;
-use block::{Bytes, Key};
+use block::{Bytes, Key, Whole};
 
 use super::lattice::{MOST_VALUES, spacing};
 use super::limits::{Limits, quantizable_magnitude};
-use super::linear::linear_bound;
+use super::linear::{computed_bound, linear_bound};
 use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
 use crate::bits::lots::place_in_lot;
+use crate::quantize::{Real, Stored};
 
 /// The approximate number of values that are sampled. They show whether an extreme repeats, and how many values are too
 /// large for the bound to be quantized.
 const SAMPLES: u64 = 1 << 16;
+
+/// Elements that are converted at a time.
+const CONVERTED: usize = 16 * block::BLOCK;
 
 /// The most fill values that are detected, which leaves a pattern for NaN.
 const MAX_DETECTED: usize = 3;
@@ -55,7 +59,10 @@ pub const WELL_KNOWN_FILLS: [f64; 26] = [
     9.969_209_968_386_869e36,
 ];
 
-/// Results for the elements that have been scanned so far. For floating-point types only.
+/// Results for the elements that have been scanned so far.
+///
+/// Elements are looked at as the values that are computed with, which are f32 or f64, and integers of 64 bits as `i64`
+/// in the same order. Bits in a scan are those of these values.
 #[derive(Clone, Debug)]
 pub struct Scan {
     element: ElementType,
@@ -162,15 +169,10 @@ impl Samples {
 }
 
 impl Scan {
-    /// Returns an empty scan of an array of `len` elements of a type with lossy compression, for compression with this
-    /// bound.
-    ///
-    /// # Panics
-    /// `element` is not f32 or f64.
+    /// Returns an empty scan of an array of `len` elements, for compression with this bound.
     pub fn new(element: ElementType, len: u64, bound: Bound, fill: Fill) -> Self {
-        assert!(element.is_lossy_capable(), "scan of {element}");
         let mut excluded: Vec<u64> = Vec::new();
-        for bits in fill.signed().map(|value| bits_of(element, value)) {
+        for bits in fill.signed().filter_map(|value| bits_of(element, value)) {
             if !excluded.contains(&bits) {
                 excluded.push(bits);
             }
@@ -195,7 +197,7 @@ impl Scan {
     /// Scans a whole array in memory, given as little-endian bytes, as often as its fill values require.
     ///
     /// # Panics
-    /// `bytes` is not a whole number of elements, or `element` is not f32 or f64.
+    /// `bytes` is not a whole number of elements.
     pub fn of(element: ElementType, bytes: &[u8], bound: Bound, fill: Fill) -> Self {
         let pass = |mut empty: Self| {
             empty.add(0, bytes);
@@ -211,9 +213,37 @@ impl Scan {
     /// # Panics
     /// `bytes` is not a whole number of elements.
     pub fn add(&mut self, first: u64, bytes: &[u8]) {
-        match self.element {
-            ElementType::F32 => self.add_words::<i32, _>(first, as_words::<4>(bytes)),
-            _ => self.add_words::<i64, _>(first, as_words::<8>(bytes)),
+        match (self.element, self.element.computed()) {
+            (ElementType::F32, _) => self.add_words::<i32, _>(first, as_words::<4>(bytes)),
+            (ElementType::F64, _) => self.add_words::<i64, _>(first, as_words::<8>(bytes)),
+            (ElementType::I64, _) => self.add_words::<Whole, _>(first, as_words::<8>(bytes)),
+            (ElementType::U64, _) => {
+                let mut words = as_words::<8>(bytes).to_vec();
+                words.iter_mut().for_each(|word| word[7] ^= 0x80);
+                self.add_words::<Whole, _>(first, &words);
+            }
+            (_, ElementType::F32) => {
+                self.add_converted(first, bytes, |scan, first, values: &[f32]| {
+                    let words: Vec<[u8; 4]> = values.iter().map(|value| value.to_le_bytes()).collect();
+                    scan.add_words::<i32, _>(first, &words);
+                });
+            }
+            _ => self.add_converted(first, bytes, |scan, first, values: &[f64]| {
+                let words: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
+                scan.add_words::<i64, _>(first, &words);
+            }),
+        }
+    }
+
+    /// Adds elements as the values that are computed with, some at a time.
+    fn add_converted<T: Real>(&mut self, first: u64, bytes: &[u8], add: impl Fn(&mut Self, u64, &[T])) {
+        let (stored, size) = (Stored::<T>::new(self.element, 0, &[]), self.element.size());
+        assert!(bytes.len().is_multiple_of(size), "{} bytes are no whole number of elements", bytes.len());
+        let mut values = vec![T::zeroed(); CONVERTED.min(bytes.len() / size)];
+        for (first, bytes) in (first..).step_by(CONVERTED).zip(bytes.chunks(CONVERTED * size)) {
+            let values = &mut values[..bytes.len() / size];
+            stored.load_bytes(bytes, values);
+            add(self, first, values);
         }
     }
 
@@ -272,12 +302,32 @@ impl Scan {
 
     /// Returns the number of which the values are whole multiples, if the bound is linear and there is one.
     fn lattice(&self) -> Option<f64> {
-        let bound = linear_bound(self.bound, self.range()?)?;
+        let bound = computed_bound(self.element, linear_bound(self.element, self.bound, self.computed_range()?)?);
+        spacing(&self.finite_values(), bound, Limits::of(self.element).rounding)
+    }
+
+    /// Returns those of [`Self::value_element`] that are finite and not excluded, as computed with.
+    fn finite_values(&self) -> Vec<f64> {
         let mut values = self.values.clone();
         values.sort_unstable();
         let values = values.iter().map(|&(_, bits)| bits).filter(|bits| !self.excluded.contains(bits));
-        let finite: Vec<f64> = values.map(|bits| self.value_of_bits(bits)).filter(|value| value.is_finite()).collect();
-        spacing(&finite, bound, Limits::of(self.element).rounding)
+        let value = |bits: u64| match self.element.is_wide_integer() {
+            true => (bits as i64).wrapping_sub(self.stats.lowest) as u64 as f64,
+            false => self.value_of_bits(bits),
+        };
+        values.map(value).filter(|value| value.is_finite()).collect()
+    }
+
+    /// Returns how many values were sampled, and how many of them are too large for the bound. Of types of 16 bits, this
+    /// is also known for bounds that depend on the range.
+    fn samples_of_bound(&self) -> (u64, u64) {
+        if !self.element.is_half() {
+            return (self.sampled, self.sampled_too_large);
+        }
+        let bound = self.range().and_then(|range| linear_bound(self.element, self.bound, range));
+        let limit = quantizable_magnitude(self.element, bound.unwrap_or(f64::INFINITY));
+        let values = self.finite_values();
+        (values.len() as u64, values.iter().filter(|value| value.abs() >= limit).count() as u64)
     }
 
     /// Combines the scans of two parts of an array.
@@ -292,7 +342,12 @@ impl Scan {
         self
     }
 
-    /// Returns the bits of the values that the scan leaves out, at most four.
+    /// Returns the bits of the elements that the scan leaves out, at most four different ones.
+    pub fn fill_bits(&self) -> Vec<u64> {
+        self.excluded.iter().map(|&bits| stored_bits(self.element, bits)).collect()
+    }
+
+    /// Returns the bits, in the scan, of the values that it leaves out, at most four.
     pub fn excluded(&self) -> &[u64] {
         &self.excluded
     }
@@ -310,7 +365,8 @@ impl Scan {
             Bound::Abs(error) => quantizable_magnitude(self.element, error),
             _ => f64::INFINITY,
         };
-        bits_of(self.element, limit)
+        // Floating-point types have every bits.
+        self.element.computed().bits_of_number(limit).unwrap_or(u64::MAX)
     }
 
     /// Returns whether the scan looks for a fill value among the extremes: detection is on, and none is excluded yet.
@@ -322,6 +378,15 @@ impl Scan {
     pub fn range(&self) -> Option<(f64, f64)> {
         // Adding 0 makes -0 positive.
         self.stats.range().map(|(low, high)| (self.value(low) + 0.0, self.value(high) + 0.0))
+    }
+
+    /// Returns the range of the values that are computed with: of integers of 64 bits, without the smallest one.
+    fn computed_range(&self) -> Option<(f64, f64)> {
+        let (low, high) = self.stats.range()?;
+        match self.element.is_wide_integer() {
+            true => Some((0.0, high.wrapping_sub(low) as u64 as f64)),
+            false => self.range(),
+        }
     }
 
     /// Returns the number of elements that have been scanned.
@@ -346,14 +411,18 @@ impl Scan {
     }
 
     fn bits(&self, key: i64) -> u64 {
-        match self.element {
+        match self.element.computed() {
+            _ if self.element.is_wide_integer() => key as u64,
             ElementType::F32 => Key::bits(Key::key(key as i32)),
             _ => Key::bits(key.key()),
         }
     }
 
     fn value_of_bits(&self, bits: u64) -> f64 {
-        self.element.number_of_bits(bits)
+        match self.element.is_wide_integer() {
+            true => self.element.number_of_bits(stored_bits(self.element, bits)),
+            false => self.element.computed().number_of_bits(bits),
+        }
     }
 
     fn value(&self, key: i64) -> f64 {
@@ -364,43 +433,52 @@ impl Scan {
 impl From<&Scan> for ArrayStats {
     /// Returns the statistics of a scan whose fill value has been decided.
     fn from(scan: &Scan) -> Self {
-        let minus = Pattern { bits: bits_of(scan.element, -0.0), count: scan.stats.minus_zeros };
+        let is_float = scan.element.is_float();
+        let stored = |bits: u64| stored_bits(scan.element, bits);
+        let minus_zero = scan.element.bits_of_number(-0.0).unwrap_or(0);
+        let minus = Pattern { bits: minus_zero, count: scan.stats.minus_zeros };
         let zero = Pattern { bits: 0, count: scan.stats.zeros };
-        let fill = |i: usize| Some(Pattern { bits: *scan.excluded.get(i)?, count: scan.stats.excluded[i] });
-        let is_zero = |i: usize| scan.excluded.get(i).is_some_and(|&bits| bits == zero.bits || bits == minus.bits);
+        let fill = |i: usize| Some(Pattern { bits: stored(*scan.excluded.get(i)?), count: scan.stats.excluded[i] });
+        let is_zero = |i: usize| fill(i).is_some_and(|fill| fill.bits == zero.bits || fill.bits == minus.bits);
         let is_second_zero = |i: usize| is_zero(i) && (0..i).any(is_zero);
         Self {
             element: scan.element,
             bound: scan.bound,
-            range: scan.range(),
-            samples: Some((scan.sampled, scan.sampled_too_large)),
+            range: scan.computed_range(),
+            low: match scan.stats.range() {
+                Some((low, _)) if scan.element.is_wide_integer() => stored(low as u64),
+                _ => 0,
+            },
+            samples: Some(scan.samples_of_bound()),
             lattice: scan.lattice(),
-            nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
+            nan: scan.first_nan.map(|(_, bits)| Pattern { bits: stored(bits), count: scan.stats.nans }),
             // A given value is recorded even if no element holds it, so that no other value may become it. Of the two
             // zeros, one is enough.
             fills: std::array::from_fn(|i| fill(i).filter(|pattern| pattern.count > 0 || !is_second_zero(i))),
-            minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 4096),
-            zero: Some(zero).filter(|pattern| pattern.count > 0),
+            minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 4096 && is_float),
+            zero: Some(zero).filter(|pattern| pattern.count > 0 && is_float),
         }
     }
 }
 
-/// Returns the bits of a value as an element, zero-extended.
-pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
-    match element {
-        ElementType::F32 => u64::from(narrowed_bits(value)),
-        _ => value.to_bits(),
-    }
+/// Returns the bits that a value has in a scan; `None` if no element has that value.
+fn bits_of(element: ElementType, value: f64) -> Option<u64> {
+    let bits = element.bits_of_number(value)?;
+    Some(match (element, element.computed()) {
+        (ElementType::U64, _) => bits ^ 1 << 63,
+        (ElementType::I64, _) => bits,
+        (_, ElementType::F32) => Stored::<f32>::new(element, 0, &[]).value(bits).bits(),
+        _ => Stored::<f64>::new(element, 0, &[]).value(bits).bits(),
+    })
 }
 
-/// Returns the bits of the value as an f32. Rust does not specify which NaN a conversion gives; here a NaN keeps its
-/// sign and the upper bits of its payload, and becomes quiet.
-fn narrowed_bits(value: f64) -> u32 {
-    if value.is_nan() {
-        let bits = value.to_bits();
-        (bits >> 32) as u32 & 0x8000_0000 | 0x7FC0_0000 | (bits >> 29) as u32 & 0x003F_FFFF
-    } else {
-        (value as f32).to_bits()
+/// Returns the bits of the element that has these bits in a scan.
+fn stored_bits(element: ElementType, bits: u64) -> u64 {
+    match (element, element.computed()) {
+        (ElementType::U64, _) => bits ^ 1 << 63,
+        (ElementType::I64, _) => bits,
+        (_, ElementType::F32) => Stored::<f32>::new(element, 0, &[]).bits(Real::from_bits(bits)),
+        _ => Stored::<f64>::new(element, 0, &[]).bits(Real::from_bits(bits)),
     }
 }
 

@@ -1,19 +1,22 @@
 //! The properties of a whole array that its stream depends on besides the elements themselves.
 
-use super::scan::{Scan, bits_of};
+use super::scan::Scan;
 use super::{Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::{ArrayView, ElementType};
 use crate::container::MAX_PATTERNS;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-/// The value range of an array of `f32` or `f64`, which special values it holds, and whether its values suit a bound.
+/// The value range of an array, which special values it holds, and whether its values suit a bound.
 ///
 /// Two encoders that know the same about an array write the same stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrayStats {
     pub(super) element: ElementType,
     pub(super) bound: Bound,
+    /// The range of the values that are computed with: of integers of 64 bits, without `low`.
     pub(super) range: Option<(f64, f64)>,
+    /// The bits of the smallest integer of 64 bits; 0 for other types.
+    pub(super) low: u64,
     /// Number of samples, and how many of them are too large to be quantized with the bound, if known.
     pub(super) samples: Option<(u64, u64)>,
     /// A number above twice the bound of which the values seem to be whole multiples, if there is one.
@@ -28,43 +31,35 @@ impl ArrayStats {
     /// Examines all elements of an array in memory that is to be compressed with this bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the elements are not `f32` or `f64`, or if the bound is invalid.
+    /// [`Error::InvalidArgument`] if the bound is invalid.
     pub fn of(array: &ArrayView<'_>, bound: Bound, fill: Fill) -> Result<Self> {
         let element = array.element_type();
-        if !element.is_lossy_capable() {
-            return Err(Error::invalid(format!(
-                "an array of {element} has no statistics, because only f32 and f64 are compressed with loss: \
-                 create the writer without statistics"
-            )));
-        }
         bound.validate(element)?;
         let scan = Scan::of(element, array.bytes(), bound, fill);
         Ok(Self::from(&scan))
     }
 
     /// States what is assumed of an array whose elements are not known yet: it may hold quiet NaN, the given fill
-    /// values and 0.0, and has this value range, if it is known.
+    /// values and 0.0, and has this value range, if it is known. Integers of 64 bits are compressed without loss then,
+    /// because their smallest value is not known exactly.
     pub fn assumed(element: ElementType, bound: Bound, fill: Fill, range: Option<(f64, f64)>) -> Self {
-        let pattern = |value: f64| Some(Pattern { bits: bits_of(element, value), count: 0 });
-        // The same conversions as in a scan: values of the element type, and no -0.0.
-        let end = |value: f64| match element {
-            ElementType::F32 => f64::from(value as f32) + 0.0,
-            _ => value + 0.0,
-        };
+        let pattern = |value: f64| Some(Pattern { bits: element.bits_of_number(value)?, count: 0 });
+        let of_float = |value: f64| pattern(value).filter(|_| element.is_float());
         Self {
             element,
             bound,
             samples: None,
             lattice: None,
-            range: range.map(|(low, high)| (end(low), end(high))),
-            nan: pattern(f64::NAN),
+            range: range.and_then(|range| range_of_type(element, range)),
+            low: 0,
+            nan: of_float(f64::NAN),
             fills: {
                 // A scan does not record -0.0 beside 0.0 either, unless an element holds it.
                 let mut given = fill.signed().filter(|value| value.to_bits() != (-0.0f64).to_bits());
                 std::array::from_fn(|_| given.next().and_then(pattern))
             },
             minus_zero: None,
-            zero: pattern(0.0),
+            zero: of_float(0.0),
         }
     }
 
@@ -78,9 +73,11 @@ impl ArrayStats {
         self.bound
     }
 
-    /// Returns the smallest and largest finite value that is not fill, if known and there is one.
+    /// Returns the smallest and largest finite value that is not fill, if known and there is one. Integers of more than
+    /// 53 bits are rounded.
     pub fn range(&self) -> Option<(f64, f64)> {
-        self.range
+        let low = if self.element.is_wide_integer() { self.element.number_of_bits(self.low) } else { 0.0 };
+        self.range.map(|(first, last)| (low + first, low + last))
     }
 
     /// Returns whether at least three quarters of the values are below a magnitude. If nothing is known about single
@@ -115,9 +112,45 @@ impl ArrayStats {
     }
 }
 
+/// Returns a stated range as values of the type, without -0.0, as in a scan.
+fn range_of_type(element: ElementType, (low, high): (f64, f64)) -> Option<(f64, f64)> {
+    if element.is_wide_integer() {
+        return None;
+    }
+    let [least, most] = match element {
+        _ if element.is_signed_integer() => {
+            [-(element.integer_extent() + 1.0) / 2.0, (element.integer_extent() - 1.0) / 2.0]
+        }
+        _ if element.is_integer() => [0.0, element.integer_extent()],
+        ElementType::F16 => [-65_504.0, 65_504.0],
+        ElementType::Bf16 => [-MOST_BF16, MOST_BF16],
+        _ => [f64::NEG_INFINITY, f64::INFINITY],
+    };
+    let whole = |value: f64, rounded: f64| if element.is_integer() { rounded } else { value };
+    let (low, high) = (whole(low, low.ceil()).clamp(least, most), whole(high, high.floor()).clamp(least, most));
+    let end = |value: f64| element.bits_of_number(value).map(|bits| element.number_of_bits(bits) + 0.0);
+    Some((end(low)?, end(high)?)).filter(|(low, high)| low <= high)
+}
+
+/// The largest finite `bf16`.
+const MOST_BF16: f64 = 3.389_531_389_251_535_5e38;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stated_ranges_become_values_of_the_type() {
+        let range =
+            |element, low, high| ArrayStats::assumed(element, Bound::Abs(1.0), Fill::None, Some((low, high))).range();
+        assert_eq!(range(ElementType::U8, -3.0, 17.9), Some((0.0, 17.0)));
+        assert_eq!(range(ElementType::I16, -1e9, 1e9), Some((-32768.0, 32767.0)));
+        assert_eq!(range(ElementType::I32, 0.1, 0.9), None);
+        assert_eq!(range(ElementType::F16, -1e9, 2049.0), Some((-65504.0, 2048.0)));
+        assert_eq!(range(ElementType::Bf16, -f64::MAX, f64::MAX), Some((-MOST_BF16, MOST_BF16)));
+        assert_eq!(range(ElementType::F32, -0.0, 0.1), Some((0.0, f64::from(0.1f32))));
+        assert_eq!(range(ElementType::I64, 0.0, 1.0), None);
+    }
 
     #[test]
     fn fill_values_come_before_other_patterns() {

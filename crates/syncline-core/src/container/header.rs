@@ -6,10 +6,11 @@ use twox_hash::XxHash3_64;
 
 use super::Fields;
 use crate::array::{ElementType, Shape};
-use crate::bound::{Bound, Pipeline, Resolved};
+use crate::bound::{Bound, MOST_DISTANT, Pipeline, Resolved, computed_bound};
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, TileSize};
 use crate::huffman::IndexKind;
+use crate::quantize::{Real, Stored};
 
 use extents::{EXTENT_BYTES, read_extents, write_extents};
 
@@ -43,8 +44,11 @@ pub struct Header {
     pub abs_bound: f64,
     /// Quantization step; 0 if lossless.
     pub step: f64,
-    /// Smallest and largest finite value that is not fill, if known.
+    /// Smallest and largest finite value that is not fill, as computed with, if known: of integers of 64 bits, without
+    /// `low`.
     pub range: Option<(f64, f64)>,
+    /// The bits of the smallest integer of 64 bits, which they are computed relative to; 0 for other types.
+    pub low: u64,
     /// Bit patterns of elements that are masked, at most four.
     pub patterns: Vec<u64>,
     /// Size of the tiles. Only quantized streams may have large ones.
@@ -65,10 +69,29 @@ impl Header {
             abs_bound: resolved.abs_bound,
             step: resolved.step,
             range: resolved.range,
+            low: resolved.low,
             patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
             tile_size: TileSize::Small,
             chunk_tiles: Geometry::new(shape).tiles_per_chunk(),
         }
+    }
+
+    /// Returns how the elements of a stream with loss become values that are computed with.
+    pub fn stored<T: Real>(&self) -> Stored<T> {
+        Stored::new(self.element_type, self.low, &self.patterns)
+    }
+
+    /// Returns the smallest and largest finite value that is not fill, if known. Integers of more than 53 bits are
+    /// rounded.
+    pub fn value_range(&self) -> Option<(f64, f64)> {
+        let is_wide = self.element_type.is_wide_integer();
+        let low = if is_wide { self.element_type.number_of_bits(self.low) } else { 0.0 };
+        self.range.map(|(first, last)| (low + first, low + last))
+    }
+
+    /// Returns the bound that is computed with, which is half more than the one that holds for integers.
+    pub fn computed_bound(&self) -> f64 {
+        computed_bound(self.element_type, self.abs_bound)
     }
 
     /// Sets the size of the tiles, and the default number of them in a chunk. Streams that are not quantized have large
@@ -110,9 +133,12 @@ impl Header {
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         out.extend_from_slice(&write_extents(self.shape));
         let (low, high) = self.range.unwrap_or((f64::NAN, f64::NAN));
-        for value in [self.bound.value(), self.abs_bound, self.step, low, high] {
+        let low = if self.element_type.is_wide_integer() { self.low } else { low.to_bits() };
+        for value in [self.bound.value(), self.abs_bound, self.step] {
             out.extend_from_slice(&value.to_le_bytes());
         }
+        out.extend_from_slice(&low.to_le_bytes());
+        out.extend_from_slice(&high.to_le_bytes());
         for pattern in 0..MAX_PATTERNS {
             out.extend_from_slice(&self.patterns.get(pattern).copied().unwrap_or(0).to_le_bytes());
         }
@@ -173,21 +199,29 @@ impl Header {
         let chunk_tiles = fields.u32()?;
         let extents: [u8; EXTENT_BYTES] = fields.array()?;
         let [requested, abs_bound, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
-        let [low, high] = [fields.f64()?, fields.f64()?];
+        let (low_bits, high) = (fields.u64()?, fields.f64()?);
+        let is_wide = element_type.is_wide_integer();
+        let (low, low_bits) = if is_wide { (0.0, low_bits) } else { (f64::from_bits(low_bits), 0) };
         let mut patterns = [0; MAX_PATTERNS];
         for pattern in &mut patterns {
             *pattern = fields.u64()?;
         }
 
-        let has_range = !low.is_nan();
+        let has_range = !(low.is_nan() || is_wide && high.is_nan());
         if has_range && !(low <= high && low.is_finite() && high.is_finite()) {
             return Err(bad("its value range is impossible"));
         }
         if pattern_count > MAX_PATTERNS || tile_size > LARGEST_TILE_SIZE {
             return Err(bad("a field is out of range"));
         }
-        if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
-            return Err(bad("it has a lossy pipeline without a step, or for an element type without lossy pipelines"));
+        if pipeline != Pipeline::Lossless && !(step > 0.0 && step.is_finite()) {
+            return Err(bad("it has a lossy pipeline without a step"));
+        }
+        if pipeline == Pipeline::LogQuantized && element_type.is_integer() {
+            return Err(bad("it has a pipeline that integers do not have"));
+        }
+        if pipeline != Pipeline::Lossless && is_wide && !(has_range && high < MOST_DISTANT) {
+            return Err(bad("it has a lossy pipeline for integers that are too far from each other"));
         }
         if tile_size != 0 && pipeline == Pipeline::Lossless {
             return Err(bad("it has large tiles, which lossless streams do not have"));
@@ -207,6 +241,7 @@ impl Header {
             abs_bound,
             step,
             range: has_range.then_some((low, high)),
+            low: low_bits,
             patterns: patterns[..pattern_count].to_vec(),
             chunk_tiles,
         };

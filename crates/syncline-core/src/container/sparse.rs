@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Fields, align};
 use crate::error::{Error, Result};
-use crate::quantize::Real;
+use crate::quantize::{Real, Stored};
 
 /// Appends a sparse list: count, positions, align(8), values (`values` holds their bytes, `positions.len()` times the
 /// same size). `out` must be aligned to 8. An empty list is an empty section.
@@ -74,12 +74,12 @@ impl<'a> SparseList<'a> {
     }
 
     /// Replaces the elements that have a value here in a tile whose first element is element `position` of the chunk.
-    pub fn restore<T: Real>(&self, x: &mut [T], position: u32) {
+    pub fn restore<T: Real>(&self, x: &mut [T], position: u32, stored: &Stored<T>) {
         for number in self.within(position, position + x.len() as u32) {
             let (at, value) = self.value(number);
             let mut bits = [0; 8];
             bits[..value.len()].copy_from_slice(value);
-            x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
+            x[(at - position) as usize] = stored.value(u64::from_le_bytes(bits));
         }
     }
 

@@ -4,7 +4,7 @@ use super::context::{Context, ElementSource};
 use super::destination::{Destination, Tiles};
 use super::options::CoderOptions;
 use super::scratch::{DecodeScratch, EncodeScratch};
-use super::{blocks, lossless, lossy, lzss, raw};
+use super::{blocks, lossless, lossy, lzss, numbers, raw};
 use crate::array::ElementType;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{ALIGNMENT, ChunkKind, Header, RECORD_HEADER_LEN, SECTIONS, Unchecked, parse_unchecked};
@@ -35,18 +35,18 @@ pub fn encode_chunk(
         return Ok(ErrorSummary::default());
     }
     let summary = encode_coded(header, geometry, chunk, source, options, scratch, out)?;
-    if out.len() - start >= raw_len {
+    if summary.is_none() || out.len() - start >= raw_len {
         out.truncate(start);
         raw::encode(header, geometry, chunk, source, scratch, out)?;
     }
-    Ok(summary)
+    Ok(summary.unwrap_or_default())
 }
 
 /// The least length in bytes of a record that is not raw: its header, the table of sections, and at least two sections
 /// that are not empty, each on its own alignment.
 const LEAST_CODED_LEN: usize = (RECORD_HEADER_LEN + 4 * SECTIONS).next_multiple_of(ALIGNMENT) + 2 * ALIGNMENT;
 
-/// Appends the record of a chunk of the tiles in `scratch`, of another kind than raw.
+/// Appends the record of a chunk of the tiles in `scratch`, of another kind than raw. Returns `None` if it has to be raw.
 fn encode_coded(
     header: &Header,
     geometry: &Geometry,
@@ -55,27 +55,27 @@ fn encode_coded(
     options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
-) -> Result<ErrorSummary> {
+) -> Result<Option<ErrorSummary>> {
     let is_blocks = geometry.tile_size() == TileSize::Block;
-    Ok(match (header.pipeline, header.element_type) {
-        (Pipeline::Lossless, element) => {
-            match element.size() {
+    let is_single = header.element_type.computed() == ElementType::F32;
+    Ok(match header.pipeline {
+        Pipeline::Lossless => {
+            match header.element_type.size() {
                 1 => lossless::encode::<u8>(header, geometry, chunk, source, options, scratch, out),
                 2 => lossless::encode::<u16>(header, geometry, chunk, source, options, scratch, out),
                 4 => lossless::encode::<u32>(header, geometry, chunk, source, options, scratch, out),
                 _ => lossless::encode::<u64>(header, geometry, chunk, source, options, scratch, out),
             }?;
-            ErrorSummary::default()
+            Some(ErrorSummary::default())
         }
-        (Pipeline::Quantized, ElementType::F32) if is_blocks => {
-            blocks::encode::<f32>(header, geometry, chunk, source, options, scratch, out)?
-        }
-        (Pipeline::Quantized, ElementType::F64) if is_blocks => {
-            blocks::encode::<f64>(header, geometry, chunk, source, options, scratch, out)?
-        }
-        (_, ElementType::F32) => lossy::encode::<f32>(header, geometry, chunk, source, options, scratch, out)?,
-        (_, ElementType::F64) => lossy::encode::<f64>(header, geometry, chunk, source, options, scratch, out)?,
-        (pipeline, element) => return Err(Error::invalid(format!("{element} arrays have no {pipeline} pipeline"))),
+        Pipeline::Quantized if is_blocks => match is_single {
+            true => blocks::encode::<f32>(header, geometry, chunk, source, options, scratch, out)?,
+            false => blocks::encode::<f64>(header, geometry, chunk, source, options, scratch, out)?,
+        },
+        _ => match is_single {
+            true => lossy::encode::<f32>(header, geometry, chunk, source, options, scratch, out)?,
+            false => lossy::encode::<f64>(header, geometry, chunk, source, options, scratch, out)?,
+        },
     })
 }
 
@@ -133,18 +133,16 @@ fn decode_tiles<K: Tiles + ?Sized>(
     checksum.verify()?;
     let is_blocks = context.geometry.tile_size() == TileSize::Block;
     match (kind?, header.element_type, header.pipeline) {
-        (ChunkKind::Lossless, element, Pipeline::Lossless) => match element.size() {
-            1 => lossless::decode::<u8, K>(context, payload, sink),
-            2 => lossless::decode::<u16, K>(context, payload, sink),
-            4 => lossless::decode::<u32, K>(context, payload, sink),
-            _ => lossless::decode::<u64, K>(context, payload, sink),
+        (ChunkKind::Numbers, element, Pipeline::Lossless) => match element.size() {
+            1 => numbers::decode::<u8, K>(context, payload, sink),
+            2 => numbers::decode::<u16, K>(context, payload, sink),
+            4 => numbers::decode::<u32, K>(context, payload, sink),
+            _ => numbers::decode::<u64, K>(context, payload, sink),
         },
-        (ChunkKind::Blocks, ElementType::F32, Pipeline::Quantized) if is_blocks => {
-            blocks::decode::<f32, K>(context, payload, scratch, sink)
-        }
-        (ChunkKind::Blocks, ElementType::F64, Pipeline::Quantized) if is_blocks => {
-            blocks::decode::<f64, K>(context, payload, scratch, sink)
-        }
+        (ChunkKind::Blocks, element, Pipeline::Quantized) if is_blocks => match element.computed() {
+            ElementType::F32 => blocks::decode::<f32, K>(context, payload, scratch, sink),
+            _ => blocks::decode::<f64, K>(context, payload, scratch, sink),
+        },
         (ChunkKind::Quantized, ..) => decode_quantized_tiles(context, payload, scratch, sink),
         _ => Err(wrong_kind(context)),
     }
@@ -180,14 +178,10 @@ fn decode_quantized_tiles<K: Tiles + ?Sized>(
     if context.geometry.tile_size() == TileSize::Block {
         return Err(wrong_kind(context));
     }
-    match (context.header.element_type, context.header.pipeline) {
-        (ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            lossy::decode::<f32, K>(context, payload, scratch, sink)
-        }
-        (ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            lossy::decode::<f64, K>(context, payload, scratch, sink)
-        }
-        _ => Err(wrong_kind(context)),
+    match (context.header.element_type.computed(), context.header.pipeline) {
+        (_, Pipeline::Lossless) => Err(wrong_kind(context)),
+        (ElementType::F32, _) => lossy::decode::<f32, K>(context, payload, scratch, sink),
+        _ => lossy::decode::<f64, K>(context, payload, scratch, sink),
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn strips_of_tile(tile: &Tile, meta: &TileMeta) -> usize {
     meta.bitmaps() * bitmap_strips(tile) + of_codes
 }
 
-/// Appends the record of a quantized chunk.
+/// Appends the record of a quantized chunk. Returns `None` if it has elements that no value stands for.
 pub(super) fn encode<T: Real>(
     header: &Header,
     geometry: &Geometry,
@@ -53,7 +53,7 @@ pub(super) fn encode<T: Real>(
     options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
-) -> Result<ErrorSummary> {
+) -> Result<Option<ErrorSummary>> {
     let EncodeScratch { tiles, window, quantized: buffers, .. } = scratch;
     let memory = TileMemory::take(&mut buffers.tiles, geometry.axes());
     let mut lengths = std::mem::take(&mut buffers.lengths);
@@ -64,7 +64,7 @@ pub(super) fn encode<T: Real>(
     let codebooks = counts.codebooks(tiles.len(), &mut lengths);
     encode_with(&mut coder, geometry, source, (tiles, window), &choice, (&codebooks, buffers))?;
     write_sections(chunk, &choice, &codebooks, buffers, out);
-    let summary = coder.quantizer.summary;
+    let summary = (!coder.elements.any_lost).then_some(coder.quantizer.summary);
     buffers.tiles.keep(coder.into_memory());
     buffers.lengths = lengths;
     Ok(summary)
@@ -87,7 +87,7 @@ fn count_sample<T: Real>(
         let facts = coder.facts(lane, tile, prediction, choice.scheme);
         let prepared = &coder.prepared[lane];
         counts.add(prepared, tile.extent, prediction, class);
-        kept.push(prepared, tile, prediction, (facts, class));
+        kept.push(prepared, tile, prediction, (facts, class), &coder.elements.stored);
     })?;
     Ok(counts)
 }
@@ -116,7 +116,7 @@ fn encode_with<T: Real>(
             buffers.codes.push(strip, encoders.of(class, is_bitmap));
         });
         if let Some(exact) = &facts.exact {
-            buffers.push_verbatim(position, &prepared.x, exact);
+            buffers.push_verbatim(position, &prepared.x, exact, &coder.elements.stored);
         }
         buffers.push_facts(facts.meta, class, facts.base);
         position += tile.len() as u32;
@@ -148,7 +148,7 @@ impl Encoders {
     }
 }
 
-impl<T: Real> TileCoder<'_, T> {
+impl<T: Real> TileCoder<T> {
     /// Calls `take` with each wanted tile of a chunk after coding it by the choice, and with its lane.
     fn for_coded(
         &mut self,
@@ -184,7 +184,7 @@ impl<T: Real> TileCoder<'_, T> {
                 let values = self.interpolated.values[..tile.len()].iter().map(|values| values[lane]);
                 self.quantizer.measure_values(
                     x,
-                    &values.collect::<Vec<T>>(),
+                    &mut values.collect::<Vec<T>>(),
                     &not_coded.union(&exact.unwrap_or_default()),
                 );
             } else {
@@ -219,8 +219,6 @@ fn write_sections(chunk: u64, choice: &Choice, codebooks: &Codebooks, buffers: &
     let tile_section = TileSection {
         scheme: choice.scheme.map_or(0, |scheme| scheme.code()),
         predictors: std::array::from_fn(|place| choice.predictors.get(place).copied().unwrap_or(first)),
-        plane_bytes: 0,
-        coded_planes: 0,
         classes: codebooks.of_codes.len() > 1,
         tiles: std::mem::take(&mut buffers.metas),
     };

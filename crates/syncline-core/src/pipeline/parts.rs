@@ -183,7 +183,7 @@ impl PartialRecord {
     /// Returns the bytes with the codewords of the tiles that are needed. The bytes before all codewords are known.
     fn codewords(&self, tiles: &NeededTiles<'_>, pieces: &Pieces) -> Result<Vec<Range<usize>>> {
         let (context, payload) = (tiles.context(), &self.bytes[RECORD_HEADER_LEN..]);
-        let ranges = match tiles.header.element_type {
+        let ranges = match tiles.header.element_type.computed() {
             ElementType::F32 => lossy::bytes_of_tiles::<f32>(&context, payload, tiles.needs),
             _ => lossy::bytes_of_tiles::<f64>(&context, payload, tiles.needs),
         }?;

@@ -21,6 +21,7 @@ pub use transpose::{deinterleave, interleave};
 
 use bytemuck::Pod;
 
+use crate::array::ElementType;
 use crate::container::MAX_PATTERNS;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
@@ -45,6 +46,8 @@ pub struct Interpolation<T> {
     reserved: [T; MAX_RESERVED],
     /// How many of them there are.
     reserved_count: usize,
+    /// The value that is kept exactly: 0.0, or NaN if there is none.
+    kept: T,
 }
 
 /// The most values that are not to be reconstructed: fill patterns, and -0.0 beside 0.0.
@@ -111,7 +114,20 @@ impl<T: Real> Interpolation<T> {
             bound: T::not_above(bound),
             reserved: [T::from_bits(0); MAX_RESERVED],
             reserved_count: 0,
+            kept: T::from_bits(0),
         }
+    }
+
+    /// Returns the same interpolation for values that are rounded to elements of this type. Of integers, 0 is a value
+    /// like others.
+    #[must_use]
+    pub fn for_elements(self, element: ElementType) -> Self {
+        Self { kept: if element.is_integer() { T::nearest(f64::NAN) } else { self.kept }, ..self }
+    }
+
+    /// Returns the value that is kept exactly: 0.0, or NaN if there is none.
+    pub fn kept(&self) -> T {
+        self.kept
     }
 
     /// Returns the same interpolation that reconstructs no value as one of these fill patterns. If 0.0 is one, neither
@@ -197,7 +213,7 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
         let Self { by, plan, source, out } = self;
-        let Interpolation { step, inverse, bound, .. } = by;
+        let Interpolation { step, inverse, bound, kept, .. } = by;
         let Encoded { codes, values, missed, any_missed } = out;
         let mut any = [0; L];
         plan.predict(values, |point, predicted| {
@@ -216,7 +232,7 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
                 let value = if code != 0 { value } else { predicted };
                 let error = (wanted - value).magnitude();
                 // 0.0 is kept exactly, so that it does not become a value next to it, and -0.0 is verbatim.
-                let same_zero = !wanted.is_zero() | (value.is_positive_zero() & wanted.is_positive_zero());
+                let same_zero = (wanted != kept) | (value.is_positive_zero() & wanted.is_positive_zero());
                 let free = !EXCLUDES || by.reserved().iter().fold(true, |free, r| free & (r.bits() != value.bits()));
                 let good = small & (error < bound) & same_zero & free;
                 let included = !EXCLUDES | (excluded >> lane & 1 == 0);

@@ -3,6 +3,7 @@
 
 use super::Real;
 use super::mask::TileMask;
+use super::select::mask_of_pairs;
 use super::step::LinearStep;
 use crate::simd::{self, InstructionSet, Kernel};
 
@@ -34,6 +35,11 @@ impl<T: Real> Linear<T> {
     #[inline(always)]
     pub fn quantize(&self, x: T) -> (i32, bool) {
         self.step.quantize(x)
+    }
+
+    /// Returns the elements of a tile that become `back` and are not within the bound.
+    pub fn missed(&self, x: &[T], back: &[T]) -> TileMask {
+        simd::run(Missed { x, back, bound: T::not_above(self.bound) })
     }
 
     /// Reconstructs one value.
@@ -159,6 +165,22 @@ fn quantize_blocks<T: Copy>(x: &[T], q: &mut [i32], verbatim: &mut TileMask, one
         }
     }
     any
+}
+
+struct Missed<'a, T> {
+    x: &'a [T],
+    back: &'a [T],
+    bound: T,
+}
+
+impl<T: Real> Kernel for Missed<'_, T> {
+    type Output = TileMask;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> TileMask {
+        let bound = self.bound;
+        mask_of_pairs(self.x, self.back, |x, back| !((x - back).magnitude() < bound))
+    }
 }
 
 struct Dequantize<'a, T: Real> {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::Real;
 use super::mask::{MaskKind, TileMask};
 use super::math::{exp2, log2};
-use super::select::negative;
+use super::select::{mask_of_pairs, negative};
 use crate::simd::float_to_int::f64_to_i32_below;
 use crate::simd::{self, InstructionSet, Kernel};
 
@@ -80,6 +80,12 @@ impl<T: Real> Log<T> {
     #[inline]
     pub fn quantize_tile(&self, x: &[T], q: &mut [i32], verbatim: &mut TileMask) -> bool {
         simd::run(Quantize { step: self.step, x, q: &mut q[..x.len()], verbatim })
+    }
+
+    /// Returns the elements of a tile that become `back`, with their signs, and are not within the bound.
+    pub fn missed(&self, x: &[T], back: &[T]) -> TileMask {
+        let limit = |x: T| self.step.ratio * x.wide().abs();
+        mask_of_pairs(x, back, |x, back| !((x.wide() - back.wide()).abs() < limit(x)))
     }
 
     /// Reconstructs magnitudes.

@@ -1,8 +1,10 @@
-//! The element types that can be quantized: f32 and f64.
+//! The types that lossy compression computes in: f32 and f64.
 
 use super::step::{LinearStep, StepF32, StepF64};
-use crate::array::Element;
+use super::stored::Visitor;
+use crate::array::{Element, ElementType};
 use crate::simd::float_to_int::{f32_to_i32_below, f64_to_i32_below};
+use half::{bf16, f16};
 
 /// A floating-point element that the lossy pipelines take.
 pub trait Real:
@@ -10,6 +12,8 @@ pub trait Real:
 {
     /// Constants of linear quantization of this type.
     type Step: LinearStep<Self>;
+    /// Does something for an element type whose values are computed with as this one.
+    fn visit<V: Visitor<Self>>(element: ElementType, visitor: V) -> V::Output;
     /// Returns the bit pattern, zero-extended.
     fn bits(self) -> u64;
     /// Returns the value whose bit pattern is in the low bits of `bits`.
@@ -46,9 +50,17 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($type:ty, $step:ty, $bits:ty, $to_i32_below:ident) => {
+    ($type:ty, $step:ty, $bits:ty, $to_i32_below:ident, $($stored:ident $other:ty),*) => {
         impl Real for $type {
             type Step = $step;
+
+            #[inline]
+            fn visit<V: Visitor<Self>>(element: ElementType, visitor: V) -> V::Output {
+                match element {
+                    $(ElementType::$stored => visitor.visit::<$other>(),)*
+                    _ => visitor.visit::<Self>(),
+                }
+            }
 
             #[inline(always)]
             fn bits(self) -> u64 {
@@ -133,5 +145,5 @@ macro_rules! real {
         }
     };
 }
-real!(f32, StepF32, u32, f32_to_i32_below);
-real!(f64, StepF64, u64, f64_to_i32_below);
+real!(f32, StepF32, u32, f32_to_i32_below, F16 f16, Bf16 bf16, U8 u8, I8 i8, U16 u16, I16 i16);
+real!(f64, StepF64, u64, f64_to_i32_below, U32 u32, I32 i32, U64 u64, I64 i64);

@@ -46,6 +46,22 @@ pub(super) fn mask_where<W: Copy>(words: &[W], test: impl Fn(W) -> bool) -> Tile
     mask
 }
 
+/// Returns the elements, at most as many as a tile has, for which `test` holds of a pair.
+#[inline(always)]
+pub(super) fn mask_of_pairs<T: Copy>(a: &[T], b: &[T], test: impl Fn(T, T) -> bool) -> TileMask {
+    let mut mask = TileMask::default();
+    for (i, (a, b)) in a.chunks(64).zip(b.chunks(64)).enumerate() {
+        if a.iter().zip(b).fold(false, |any, (&a, &b)| any | test(a, b)) {
+            let mut bytes = [0; 64];
+            for ((byte, &a), &b) in bytes.iter_mut().zip(a).zip(b) {
+                *byte = u8::from(test(a, b));
+            }
+            mask.or_word(i, pack_bytes(&bytes));
+        }
+    }
+    mask
+}
+
 #[inline(always)]
 fn equal_body<W: Copy + PartialEq>(words: &[W], pattern: W) -> TileMask {
     mask_where(words, |w| w == pattern)

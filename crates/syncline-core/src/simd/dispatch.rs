@@ -91,6 +91,7 @@ pub(crate) use dispatched;
 /// Defines functions that enable the features of [`Isa::Avx512Vbmi2`](super::Isa::Avx512Vbmi2). To call one from a
 /// function that does not is unsafe: the caller must hold the token
 /// [`Avx512Vbmi2`](super::Avx512Vbmi2).
+#[cfg(target_arch = "x86_64")]
 macro_rules! avx512_vbmi2_fns {
     ($(
         $(#[$meta:meta])* $vis:vis fn $name:ident
@@ -105,4 +106,5 @@ macro_rules! avx512_vbmi2_fns {
             ($($arg)*) $(-> $ret)? $body
     )*};
 }
+#[cfg(target_arch = "x86_64")]
 pub(crate) use avx512_vbmi2_fns;

@@ -78,7 +78,7 @@ impl StreamInfo {
     /// `f32` and `f64`, and for streams of blocks.
     pub fn check_decompressible(&self) -> Result<()> {
         let Header { pipeline, element_type, tile_size, .. } = &self.header;
-        if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
+        if *pipeline == Pipeline::Lossless || !element_type.is_computed() {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
         }
@@ -188,6 +188,10 @@ mod tests {
         for pipeline in [Pipeline::Quantized, Pipeline::LogQuantized] {
             info(ElementType::F64, pipeline).check_decompressible().unwrap();
             info(ElementType::F32, pipeline).check_decompressible().unwrap();
+        }
+        for element in [ElementType::F16, ElementType::U8] {
+            let error = info(element, Pipeline::Quantized).check_decompressible().unwrap_err();
+            assert!(matches!(&error, CudaError::Unsupported(text) if text.contains(element.name())), "{error}");
         }
         for element in [ElementType::F32, ElementType::I16] {
             let error = info(element, Pipeline::Lossless).check_decompressible().unwrap_err();

@@ -187,8 +187,8 @@ impl BoundScan {
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless it is f32 or f64; errors of [`Device::kernel`].
     pub fn new(device: &Device, element: ElementType) -> Result<Self> {
-        if !element.is_lossy_capable() {
-            return Err(CudaError::invalid(format!("arrays of {element} have no lossy pipeline and need no scan")));
+        if !element.is_computed() {
+            return Err(CudaError::invalid(format!("arrays of {element} are scanned on the CPU")));
         }
         let bytes = element.size() as u32;
         let plain = ScanKernels::load(device, bytes, false)?;

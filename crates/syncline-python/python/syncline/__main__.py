@@ -1,6 +1,7 @@
-"""``python -m syncline``: compresses and decompresses ``.npy`` files, and shows what streams hold.
+"""``python -m syncline``, and the script ``syncline``: compresses and decompresses ``.npy`` files, and shows what
+streams hold.
 
-The command ``syncline``, which is installed apart from this package, does much more.
+The command of the crate ``syncline-cli``, which is installed apart from this package, does much more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from . import SynclineError, __version__, load, open, save
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m syncline", description="Compresses .npy files, and back.")
+    prog = "python -m syncline" if sys.argv[0].endswith("__main__.py") else "syncline"
+    parser = argparse.ArgumentParser(prog=prog, description="Compresses .npy files, and back.")
     parser.add_argument("--version", action="version", version=f"syncline {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     compress = commands.add_parser("compress", help="write a .npy file as a stream")

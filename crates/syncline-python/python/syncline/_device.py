@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from ._types import numpy_dtype
+from ._types import float8_bytes, is_float8, numpy_dtype
 
 #: Buffers of bytes that are in host memory.
 HOST_BYTES = (bytes, bytearray, memoryview)
@@ -116,16 +116,22 @@ def host_array(array: Any, stream: Any = None) -> NDArray[Any]:
         # NumPy has no such type of its own, so that PyTorch refuses to make an array of it.
         torch = sys.modules["torch"]
         return np.asarray(array.view(torch.int16)).view(numpy_dtype("bf16"))
-    return np.asarray(array)
+    return np.asarray(float8_bytes(array))
 
 
 def as_array_like(array: NDArray[Any] | _core.DeviceArray, like: Any) -> Any:
     """Returns an array of the library of another array. Only a region with steps is copied."""
     library = _library(like)
     if library not in ("torch", "cupy", "jax"):
-        return array
+        is_view = isinstance(array, np.ndarray) and array.dtype == np.uint8 and is_float8(getattr(like, "dtype", None))
+        return array.view(like.dtype) if is_view else array
     module: Any = sys.modules[library]
     if isinstance(array, np.ndarray):
+        if array.dtype == np.uint8 and is_float8(like.dtype):
+            # Floats of 8 bits are stored as bytes.
+            if library == "torch":
+                return module.from_numpy(np.ascontiguousarray(array)).view(like.dtype)
+            array = array.view(like.dtype)
         if any(stride < 0 for stride in array.strides):
             array = array.copy()  # PyTorch has no negative strides.
         if library == "torch" and array.dtype.name == "bfloat16":

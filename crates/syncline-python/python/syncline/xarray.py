@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from . import __version__
 from ._advanced import Advanced
 from ._array import Bound, Effort
-from ._cf import KEPT, StoredVariable, exact_reasons
+from ._cf import KEPT, LOSSY, StoredVariable, exact_reasons
 from ._types import core_name
+from .numcodecs import Syncline
 from .zarr import SynclineCodec
 
 __all__ = ["annotate", "encoding", "exact_reasons"]
@@ -29,10 +30,11 @@ def encoding(
     fill: float | Sequence[float] | None = None,
     rewritable: bool = False,
     advanced: Advanced | None = None,
+    zarr_format: Literal[2, 3] = 3,
 ) -> dict[str, dict[str, Any]]:
     """Returns the ``encoding`` argument of ``Dataset.to_zarr`` for all data variables of a dataset.
 
-    Variables of ``float32`` and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A bound
+    Variables of ``float16``, ``float32``, and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A bound
     that refers to the range takes that of the whole variable, which is computed here, once. Bounds are those of the
     values that are read: a ``scale_factor`` and a cast to the type in the encoding count. Other variables are lossless,
     and types that Syncline does not have keep Zarr's defaults. So are variables that describe others, unless
@@ -41,7 +43,7 @@ def encoding(
     ``fill``, one value or several in all variables; the range excludes them. ``effort`` and ``advanced``
     are those of :func:`syncline.compress`. With ``rewritable``, the bound also holds if parts of chunks
     are written later, as by ``region`` or ``append_dim``, which takes larger chunks
-    (:class:`syncline.zarr.SynclineCodec`).
+    (:class:`syncline.zarr.SynclineCodec`). ``zarr_format`` is that of ``to_zarr``.
 
     Raises:
         ValueError: a variable with a bound is stored as integers, or storing it changes values by more than the bound
@@ -74,12 +76,15 @@ def encoding(
             stored = StoredVariable(name, variable, fill)
             bound = stored.stored_bound(bound)
             settings["fill"] = stored.fills
-        codec = SynclineCodec(bound.mode, bound.value, **settings)
+        if zarr_format == 2:
+            codecs: dict[str, Any] = {"compressors": (Syncline(bound.mode, bound.value, **settings),), "filters": None}
+        else:
+            codecs = {"serializer": SynclineCodec(bound.mode, bound.value, **settings), "compressors": None}
         # The argument of `to_zarr` replaces the encoding of a variable, so that these would be lost.
         kept = {key: variable.encoding[key] for key in KEPT if key in variable.encoding}
         # A variable may be stored as another type than it has in memory.
         if _has_type(variable.encoding.get("dtype") or variable.dtype):
-            encodings[name] = {**kept, "serializer": codec, "compressors": None}
+            encodings[name] = kept | codecs
     return encodings
 
 
@@ -90,7 +95,7 @@ def _requested_bound(
     own = per_variable.get(name)
     if own is None:
         return Bound() if name in reasons else default
-    if own.mode != "lossless" and variable.dtype.name not in ("float32", "float64"):
+    if own.mode != "lossless" and variable.dtype.name not in LOSSY:
         raise ValueError(f"{name!r} can have no error bound: {reasons[name]}")
     return own
 
@@ -114,17 +119,18 @@ def annotate(dataset: Any, encoding: Mapping[str, Mapping[str, Any]]) -> Any:
     """
     annotated = dataset.copy()
     for name, settings in encoding.items():
-        codec = settings.get("serializer")
-        if not isinstance(codec, SynclineCodec) or codec.mode == "lossless":
+        codec = settings.get("serializer") or next(iter(settings.get("compressors") or ()), None)
+        if not isinstance(codec, SynclineCodec | Syncline) or codec.mode == "lossless":
             continue
         attributes = annotated[name].attrs
         attributes["lossy_compression"] = "syncline"
         attributes["lossy_compression_implementation"] = f"syncline {__version__}"
         if kind := {"abs": "absolute", "pw_rel": "relative"}.get(codec.mode):
+            bound = Bound(codec.mode, codec.value)  # type: ignore[arg-type]
             variable = dataset[name].variable.copy(deep=False)
             variable.encoding = dict(settings)
             # Values in memory that stand for missing data are known if they are stored as they are.
             scaled = variable.encoding.keys() & {"scale_factor", "add_offset"}
-            bound = StoredVariable(name, variable, None if scaled else codec.fill).read_bound(codec.bound)
+            bound = StoredVariable(name, variable, None if scaled else codec.fill).read_bound(bound)
             attributes[f"lossy_compression_maximum_{kind}_error"] = bound.value
     return annotated

@@ -23,7 +23,7 @@ use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
-use crate::backend::BLOCKS_ON_CPU;
+use crate::backend::{BLOCKS_ON_CPU, type_obstacle};
 use crate::io::ReadAt;
 use crate::options::CompressOptions;
 use crate::report::Summary;
@@ -281,6 +281,9 @@ impl Compressor {
                 options.coder()
             )));
         }
+        if !lossless && let Some(obstacle) = type_obstacle(element_type) {
+            return Err(CudaError::Unsupported(obstacle));
+        }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody else uses them meanwhile.
@@ -384,6 +387,9 @@ impl Compressor {
             let text = format!("the input has {} bytes, but its outline is of {} bytes", input.len, info.stream_len());
             return Err(Error::invalid(text));
         }
+        if info.header().pipeline != Pipeline::Lossless {
+            info.check_decompressible().map_err(error)?;
+        }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }.map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
@@ -406,7 +412,7 @@ impl Compressor {
                 self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }
             _ => {
-                // SAFETY: as above; lossy streams have elements of f32 or f64, which `Header::parse` checked.
+                // SAFETY: as above; other types than f32 and f64 were refused.
                 let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
                 self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }

@@ -79,7 +79,9 @@ fn check_name(choice: &BoundChoice, arrays: &[Array]) -> Outcome {
     let more = if there.len() > MOST { ", ..." } else { "" };
     let list = there.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
     Err(Failure::usage(match there.is_empty() {
-        true => format!("{choice}: there are no floating-point arrays: leave the bound out"),
+        true => {
+            format!("{choice}: there are no floating-point arrays: name an array of integers, or leave the bound out")
+        }
         false => format!("{choice}: no floating-point array has such a name: name some of {list}{more}"),
     }))
 }
@@ -99,16 +101,20 @@ fn one(
     let is_lossless = |choice: &&BoundChoice| choice.bound == Bound::Lossless;
     let is_lossless = plain.iter().chain(&patterns).copied().any(|choice| is_lossless(&choice));
     let by_name = if is_lossless { None } else { only(path, &plain)? };
-    if let Some(choice) = by_name
-        && !element.is_some_and(|element| element.is_lossy_capable())
-    {
-        let kind = element.map_or("another type", |element| element.name());
-        let text = format!("{choice}: {path} holds {kind}, and an error bound is for f32 and f64: leave it out");
+    if let (Some(choice), None) = (by_name, element) {
+        let text = format!("{choice}: {path} holds another type than numbers, which has no error bound: leave it out");
         return Err(Failure::usage(text));
     }
+    if let (Some(choice), Some(element)) = (by_name, element) {
+        choice.bound.validate(element).map_err(|error| Failure::usage(format!("{choice}: {path}: {error}")))?;
+    }
     let bound = match by_name {
-        _ if is_lossless => Some(Bound::Lossless),
         Some(choice) => Some(choice.bound),
+        // Integers may be labels or indices: only their own name gives them a bound.
+        None if !array.is_floating => {
+            return Ok(Decision::Keep(reason.unwrap_or_else(|| "its type cannot be compressed".into())));
+        }
+        None if is_lossless => Some(Bound::Lossless),
         None => only(path, &patterns)?.or(default).map(|choice| choice.bound),
     };
     Ok(match (bound, element, reason) {
@@ -117,10 +123,6 @@ fn one(
         (_, None, _) => Decision::Keep("its type cannot be compressed".into()),
         (Some(Bound::Lossless), ..) if array.is_small() => Decision::Keep(small()),
         (Some(Bound::Lossless), ..) => Decision::Compress(Bound::Lossless),
-        // Types without bounds are compressed without loss.
-        (_, Some(element), _) if !element.is_lossy_capable() && !array.is_small() => {
-            Decision::Compress(Bound::Lossless)
-        }
         (_, _, Some(reason)) if by_name.is_none() => Decision::Keep(reason),
         _ if array.is_small() => Decision::Keep(small()),
         (Some(bound), ..) => Decision::Compress(bound),

@@ -44,7 +44,7 @@ pub fn convert(args: &ConvertArgs, fill: Option<Vec<f64>>) -> Outcome<Conversion
     let remark = format!("{lost} with references of the type H5T_STD_REF, which are null in the copy");
     let made: HashMap<&str, _> = done.changes.iter().map(|change| (change.path.as_str(), change)).collect();
     let (floating, others): (Vec<_>, Vec<_>) =
-        arrays.into_iter().zip(decisions).partition(|(array, _)| array.is_floating);
+        arrays.into_iter().zip(decisions).partition(|(array, decision)| is_listed(array, decision));
     let change = |(array, decision): (Array, Decision)| match (made.get(array.variable.path.as_str()), decision) {
         (Some(made), Decision::Compress(bound)) => Change { array, after: made.after, result: Ok((bound, made.holds)) },
         (_, Decision::Compress(_)) => {
@@ -74,13 +74,18 @@ fn array(found: syncline_hdf5::Variable) -> Array {
     }
 }
 
-/// Returns how a dataset is compressed, if it is. Integers are copied.
+/// Returns whether an array is listed: a floating-point one, or another that is compressed.
+fn is_listed(array: &Array, decision: &Decision) -> bool {
+    array.is_floating || matches!(decision, Decision::Compress(_))
+}
+
+/// Returns how a dataset is compressed, if it is.
 fn choice((array, decision): (&Array, &Decision)) -> Option<(String, Choice)> {
     let &Decision::Compress(bound) = decision else { return None };
     let attributes = array.variable.attributes.clone();
     let scaling = conventions::scaling(&attributes);
     let describe = Box::new(move |holds| as_hdf5(conventions::description(bound, holds, &attributes)));
-    array.is_floating.then(|| (array.variable.path.clone(), Choice { bound, scaling, describe }))
+    Some((array.variable.path.clone(), Choice { bound, scaling, describe }))
 }
 
 fn as_json(attributes: &syncline_hdf5::Attributes) -> Attributes {

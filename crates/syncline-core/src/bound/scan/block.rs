@@ -97,6 +97,63 @@ macro_rules! keys {
 }
 keys!(i32, u32, f32, 4, block_f32; i64, u64, f64, 8, block_f64);
 
+/// An integer of 64 bits, which is neither a NaN nor infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Whole(i64);
+
+impl Key for Whole {
+    const INFINITY: Self = Self(i64::MAX);
+    const MIN: Self = Self(i64::MIN);
+    const MAX: Self = Self(i64::MAX);
+    const ZERO: Self = Self(0);
+    fn key(self) -> Self {
+        self
+    }
+    fn magnitude(self) -> Self {
+        Self(0)
+    }
+    fn count(self, yes: bool) -> Self {
+        Self(self.0 + i64::from(yes))
+    }
+    fn widen(self) -> i64 {
+        self.0
+    }
+    fn bits(self) -> u64 {
+        self.0 as u64
+    }
+    fn from_bits(bits: u64) -> Self {
+        Self(bits as i64)
+    }
+}
+
+impl Bytes<Whole> for [u8; 8] {
+    fn load(&self) -> Whole {
+        Whole(i64::from_le_bytes(*self))
+    }
+    fn block(words: &[Self], excluded: &[Whole]) -> BlockStats {
+        block_whole(words, excluded)
+    }
+}
+
+#[inline(always)]
+fn whole_body(words: &[[u8; 8]], excluded: &[Whole]) -> BlockStats {
+    let mut stats = BlockStats { count: words.len() as u64, ..BlockStats::default() };
+    for word in words {
+        let value = i64::from_le_bytes(*word);
+        let place = excluded.iter().position(|pattern| pattern.0 == value);
+        if let Some(place) = place {
+            stats.excluded[place] += 1;
+        } else {
+            (stats.lowest, stats.highest) = (stats.lowest.min(value), stats.highest.max(value));
+        }
+    }
+    stats
+}
+
+dispatched! {
+    fn block_whole(words: &[[u8; 8]], excluded: &[Whole]) -> BlockStats = whole_body
+}
+
 /// Counts over some elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStats {

@@ -114,6 +114,6 @@ impl Scan {
     }
 
     fn is_well_known(&self, bits: u64) -> bool {
-        WELL_KNOWN_FILLS.iter().any(|&value| bits_of(self.element, value) == bits)
+        WELL_KNOWN_FILLS.iter().any(|&value| bits_of(self.element, value) == Some(bits))
     }
 }

@@ -15,10 +15,6 @@ pub(super) const VECTOR: usize = 64;
 /// Entries after those of a block's symbols that may be written.
 pub(super) const EXPAND_ROOM: usize = 64 * SHORT + SLACK;
 
-/// Maximum number of symbols of a match that the fastest loop over tokens supports.
-pub(super) const FEW: usize = 4;
-/// Fewest symbols of the shortest match for a literal and the match after it to be processed as one token.
-pub(super) const MANY: usize = 3;
 /// Maximum number of symbols of a match that any loop over several tokens supports.
 pub(super) const SHORT: usize = 7;
 /// Symbols of a match whose distances come from [`ROWS`].

@@ -40,6 +40,7 @@ impl SearchRules {
 /// Memory for the tokens of a block. Except for `flags`, each slice has [`WRITE_SLACK`] bytes more than the block
 /// needs.
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only functions for x86-64 write tokens so"))]
 pub(super) struct TokensOut<'a> {
     /// One bit for each token, set for a match. Unused bits of the last word are cleared.
     pub flags: &'a mut [u64],

@@ -86,8 +86,9 @@ pub(super) fn mark_token_starts<'c>(blocks: impl Iterator<Item = &'c mut SingleC
     if Avx512Vbmi2::detected().is_some() {
         let mut found: Vec<_> = blocks.filter_map(|block| block.found.as_deref_mut()).collect();
         // SAFETY: every feature that the function enables has been detected.
-        unsafe { x86::single_candidate::mark_starts(&mut found) };
+        return unsafe { x86::single_candidate::mark_starts(&mut found) };
     }
+    let _ = blocks;
 }
 
 /// Writes the tokens of a block after [`find_single_candidates`] and [`mark_token_starts`], with the same bytes and

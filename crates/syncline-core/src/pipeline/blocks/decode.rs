@@ -13,6 +13,7 @@ use crate::contexts::table::Tables;
 use crate::error::Result;
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
+use crate::pipeline::elements::Elements;
 use crate::pipeline::scratch::DecodeScratch;
 use crate::quantize::Real;
 use crate::quantize::mask::MaskKind;
@@ -29,7 +30,8 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
 ) -> Result<()> {
     let chunk = Chunk::parse::<T>(context, payload)?;
     let quantizer = Quantizer::<T>::new(context.header);
-    let patterns = patterns_of(&context.header.patterns);
+    let mut elements = Elements::new(context.header);
+    let patterns = patterns_of(&quantizer.stored.values_of(&context.header.patterns));
     let mut block = scratch.block.take::<Block<T>>().unwrap_or_default();
     let (mut x, mut excluded, mut masks) = (Vec::new(), Vec::new(), vec![Mask::default(); patterns.len()]);
     let mut anchors = PackedReader::new(chunk.anchors);
@@ -60,9 +62,9 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
                 range.clamp(&mut x);
             }
             masks.iter().zip(&patterns).for_each(|(mask, &pattern)| mask.restore(&mut x, pattern));
-            chunk.verbatim.restore(&mut x, position);
+            chunk.verbatim.restore(&mut x, position, &elements.stored);
             sink.skip_to(&tile);
-            sink.put(&x)?;
+            elements.put(&x, sink)?;
         }
         position += tile.len() as u32;
         unit += sizes.len();
@@ -105,8 +107,8 @@ impl<'a> Chunk<'a> {
             parsed.ok_or_else(|| context.corrupt("unknown prediction of blocks, or damaged tables"))?;
         let tables = SlotTables::new(&tables);
         let elements = context.geometry.chunk_elements(context.chunk);
-        let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
-        let count = context.tile_count() * patterns_of(&header.patterns).len();
+        let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
+        let count = context.tile_count() * patterns_of(&header.stored::<T>().values_of(&header.patterns)).len();
         let masks = MaskSection::parse(masks, count, place, || context.corrupt("a mask is damaged"))?;
         let units = context.geometry.chunk(context.chunk).map(|tile| units_of(tile.extent, plan)).sum();
         let sizes = read_sizes(sizes, units).ok_or_else(|| context.corrupt("sizes of units are damaged"))?;

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::pipeline::CoderOptions;
 use crate::pipeline::context::{ElementSource, runs_of_rows};
+use crate::pipeline::elements::Elements;
 use crate::pipeline::scratch::EncodeScratch;
 use crate::quantize::Real;
 use crate::quantize::mask::{MaskKind, TileMask};
@@ -32,7 +33,7 @@ struct Parts {
     verbatim_bytes: Vec<u8>,
 }
 
-/// Appends the record of a chunk of blocks.
+/// Appends the record of a chunk of blocks. Returns `None` if it has elements that no value stands for.
 pub(in super::super) fn encode<T: Real>(
     header: &Header,
     geometry: &Geometry,
@@ -41,12 +42,14 @@ pub(in super::super) fn encode<T: Real>(
     options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
-) -> Result<ErrorSummary> {
+) -> Result<Option<ErrorSummary>> {
     let quantizer = Quantizer::<T>::new(header);
     let block = scratch.block.take().unwrap_or_default();
-    let mut coder = Coder { header, quantizer, block, masks: Vec::new(), excluded: Vec::new() };
+    let patterns = quantizer.stored.values_of(&header.patterns);
+    let elements = Elements::new(header);
+    let mut coder = Coder { patterns, quantizer, elements, block, masks: Vec::new(), excluded: Vec::new() };
     // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
-    let on_grid = !options.interpolates || header.step > 2.0 * header.abs_bound;
+    let on_grid = !options.interpolates || header.step > 2.0 * header.computed_bound();
     let plan = sample::choose(&mut coder, on_grid, geometry, source, (&scratch.tiles, &mut scratch.window))?;
     let mut parts = Parts {
         counts: vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap_or_else(|_| unreachable!("as many as there are")),
@@ -64,7 +67,7 @@ pub(in super::super) fn encode<T: Real>(
         let window = source.window(geometry, run, &mut scratch.window)?;
         for tile in run {
             x.resize(tile.len(), T::from_bits(0));
-            window.gather(tile, &mut x);
+            coder.elements.gather(&window, tile, &mut x);
             coder.encode(&x, tile.extent, plan);
             if matches!(header.bound, Bound::Psnr(_)) {
                 coder.measure(&x, &mut summary);
@@ -75,45 +78,44 @@ pub(in super::super) fn encode<T: Real>(
     }
     scratch.block.keep(coder.block);
     parts.write(chunk, plan, out);
-    Ok(summary)
+    Ok((!coder.elements.any_lost).then_some(summary))
 }
 
 /// Codes blocks one after another.
-pub(super) struct Coder<'a, T: Real> {
-    header: &'a Header,
+pub(super) struct Coder<T: Real> {
+    /// The values of fill patterns.
+    patterns: Vec<u64>,
     quantizer: Quantizer<T>,
+    pub elements: Elements<T>,
     pub block: Block<T>,
     /// The masks of the block, by pattern.
     masks: Vec<Mask>,
     excluded: Vec<u8>,
 }
 
-impl<T: Real> Coder<'_, T> {
+impl<T: Real> Coder<T> {
     /// Codes the elements of a block.
     fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         self.begin(x, extent, plan);
         self.encode_unmasked(x);
-        let of_header = self.header.patterns.len();
-        self.masks[..of_header].iter_mut().for_each(|mask| _ = mask.code(extent));
-        // Zeros are kept exactly: by a mask, where that costs less than verbatim values.
+        let of_header = self.patterns.len();
+        self.masks[..of_header].iter_mut().for_each(|mask| mask.code(extent));
+        // Zeros are kept exactly: by a mask, unless only a few are verbatim.
         let is_zero = |place: &u32| x[*place as usize].bits() == 0;
         let missed = self.block.missed.iter().filter(|place| is_zero(place)).count();
         if missed > FEW_ZEROS && self.masks.len() > of_header {
             let zeros = &mut self.masks[of_header];
             zeros.find(x, 0);
-            if zeros.code(extent) < missed * (4 + size_of::<T>()) {
-                zeros.add_to(&mut self.excluded);
-                self.encode_unmasked(x);
-            } else {
-                zeros.kind = MaskKind::Nothing;
-            }
+            zeros.code(extent);
+            zeros.add_to(&mut self.excluded);
+            self.encode_unmasked(x);
         }
     }
 
     /// Codes the elements of a block, as if all zeros were masked that codes do not keep.
     pub fn encode_without_zeros(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         self.begin(x, extent, plan);
-        if let Some(zeros) = self.masks.get_mut(self.header.patterns.len()).filter(|_| !plan.on_grid) {
+        if let Some(zeros) = self.masks.get_mut(self.patterns.len()).filter(|_| !plan.on_grid) {
             zeros.find(x, 0);
             zeros.add_to(&mut self.excluded);
         }
@@ -123,11 +125,11 @@ impl<T: Real> Coder<'_, T> {
     /// Finds the elements of a block that hold fill patterns.
     fn begin(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         self.block.begin(extent, plan);
-        let patterns = patterns_of(&self.header.patterns);
+        let patterns = patterns_of(&self.patterns);
         self.masks.resize_with(patterns.len(), Mask::default);
         self.excluded.clear();
         self.excluded.resize(x.len(), 0);
-        let of_header = self.header.patterns.len();
+        let of_header = self.patterns.len();
         for (mask, &pattern) in self.masks.iter_mut().zip(&patterns[..of_header]) {
             mask.find(x, pattern);
             mask.add_to(&mut self.excluded);
@@ -148,6 +150,7 @@ impl<T: Real> Coder<'_, T> {
         const PIECE: usize = 1024;
         let mut back = vec![T::from_bits(0); x.len()];
         self.block.reconstructed(&mut back);
+        self.elements.stored.round(&mut back);
         let mut excluded = self.excluded.clone();
         self.block.missed.iter().for_each(|&place| excluded[place as usize] = 1);
         for ((x, back), excluded) in x.chunks(PIECE).zip(back.chunks(PIECE)).zip(excluded.chunks(PIECE)) {
@@ -180,7 +183,7 @@ impl Parts {
         missed.sort_unstable();
         for place in missed {
             self.verbatim.push(position + place);
-            self.verbatim_bytes.extend_from_slice(&x[place as usize].bits().to_le_bytes()[..size_of::<T>()]);
+            Elements::append(&coder.elements.stored, [x[place as usize]], &mut self.verbatim_bytes);
         }
     }
 

@@ -4,9 +4,9 @@ use crate::container::Header;
 use crate::contexts::CODE_LIMIT;
 use crate::pipeline::lossy::reserved_patterns;
 use crate::predict::interpolate::Interpolation;
-use crate::quantize::Real;
 use crate::quantize::linear::Linear;
 use crate::quantize::value_range::ValueRange;
+use crate::quantize::{Real, Stored};
 
 /// The code of elements that are not within the bound, until they are listed.
 pub(super) const MISSED: i32 = i32::MIN;
@@ -18,15 +18,18 @@ const GRID_LIMIT: u32 = 1 << 30;
 pub(super) struct Quantizer<T: Real> {
     pub interpolation: Interpolation<T>,
     pub linear: Linear<T>,
+    pub stored: Stored<T>,
     pub range: Option<ValueRange<T>>,
 }
 
 impl<T: Real> Quantizer<T> {
     pub fn new(header: &Header) -> Self {
-        let reserved = reserved_patterns::<T>(header);
+        let (reserved, bound) = (reserved_patterns::<T>(header), header.computed_bound());
+        let interpolation = Interpolation::new(header.step, bound).for_elements(header.element_type);
         Self {
-            interpolation: Interpolation::new(header.step, header.abs_bound).with_reserved(&reserved),
-            linear: Linear::new(header.step, header.abs_bound),
+            interpolation: interpolation.with_reserved(&reserved),
+            linear: Linear::new(header.step, bound),
+            stored: header.stored(),
             range: header.range.map(ValueRange::new),
         }
     }
@@ -51,7 +54,7 @@ impl<T: Real> Quantizer<T> {
     /// Quantizes the differences of a row of elements from their predictions.
     #[inline(always)]
     pub fn quantize_from(&self, x: &[T], predicted: &[T], codes: &mut [i32], values: &mut [T]) {
-        let [step, inverse, bound] = self.interpolation.constants();
+        let ([step, inverse, bound], kept) = (self.interpolation.constants(), self.interpolation.kept());
         let count = x.len();
         let (predicted, codes, values) = (&predicted[..count], &mut codes[..count], &mut values[..count]);
         for k in 0..count {
@@ -61,7 +64,7 @@ impl<T: Real> Quantizer<T> {
             let value = if code != 0 { value } else { predicted };
             let error = (wanted - value).magnitude();
             // 0.0 is kept exactly, and -0.0 is verbatim.
-            let same_zero = !wanted.is_zero() | (value.bits() | wanted.bits() == 0);
+            let same_zero = (wanted != kept) | (value.bits() | wanted.bits() == 0);
             let good = small & (error < bound) & same_zero;
             codes[k] = if good { code } else { MISSED };
             values[k] = if good { value } else { predicted };
@@ -81,6 +84,29 @@ impl<T: Real> Quantizer<T> {
             predicted[k] = self.linear.value(before);
             codes[k] = if good { code } else { MISSED };
             values[k] = if good { self.linear.value(q) } else { predicted[k] };
+        }
+    }
+
+    /// Returns whether values are other ones when they are rounded to their type, and this matters.
+    pub fn rounds(&self) -> bool {
+        self.stored.element().is_half() || !(self.stored.is_same() || self.interpolation.reserved().is_empty())
+    }
+
+    /// Gives elements the code [`MISSED`] that miss the bound, or become a fill pattern, only when they are rounded to
+    /// their type. `rounded` is memory for the row.
+    #[inline(always)]
+    pub fn check_stored(&self, x: &[T], codes: &mut [i32], values: &[T], rounded: &mut [T]) {
+        let rounded = &mut rounded[..x.len()];
+        rounded.copy_from_slice(&values[..x.len()]);
+        self.stored.round(rounded);
+        let [_, _, bound] = self.interpolation.constants();
+        for ((code, &x), &value) in codes.iter_mut().zip(x).zip(&*rounded) {
+            *code = if (x - value).magnitude() < bound { *code } else { MISSED };
+        }
+        for reserved in self.interpolation.reserved() {
+            for (code, value) in codes.iter_mut().zip(&*rounded) {
+                *code = if value.bits() == reserved.bits() { MISSED } else { *code };
+            }
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn choose<T: Real>(
         let piece = Tile { number: tile.number, origin, extent };
         let window = source.window(geometry, std::slice::from_ref(tile), bytes)?;
         let mut x = vec![T::from_bits(0); piece.len()];
-        window.gather(&piece, &mut x);
+        coder.elements.gather(&window, &piece, &mut x);
         pieces.push((x, extent));
     }
     let plain = Plan { on_grid, division: Division::Boxes, ..Plan::default() };
@@ -101,7 +101,7 @@ fn cost<T: Real>(coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Pl
             counts[usize::from(event.context())][usize::from(symbol.symbol)] += 1;
             bits += u64::from(symbol.count);
         }
-        bits += coder.block.missed.len() as u64 * 8 * (4 + size_of::<T>() as u64);
+        bits += coder.block.missed.len() as u64 * 8 * (4 + coder.elements.stored.size() as u64);
     }
     let of_context = |counts: &[u32; SYMBOLS]| {
         let sum: u32 = counts.iter().sum();

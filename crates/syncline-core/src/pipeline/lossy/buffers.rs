@@ -4,8 +4,9 @@ use super::kept_tiles::KeptTiles;
 use crate::container::TileMeta;
 use crate::huffman::lengths::LengthScratch;
 use crate::mem::kept::Kept;
-use crate::quantize::Real;
+use crate::pipeline::elements::Elements;
 use crate::quantize::mask::TileMask;
+use crate::quantize::{Real, Stored};
 use crate::strips::StreamWriter;
 
 /// Results of coding the tiles of a chunk, and memory that is kept from chunk to chunk.
@@ -25,11 +26,9 @@ pub(in super::super) struct EncodeBuffers {
 impl EncodeBuffers {
     /// Lists the elements `exact` of the tile `x`, which follows `position` elements of the chunk.
     #[inline]
-    pub fn push_verbatim<T: Real>(&mut self, position: u32, x: &[T], exact: &TileMask) {
-        for i in exact.ones() {
-            self.verbatim.push(position + i as u32);
-            self.verbatim_bytes.extend_from_slice(&x[i].bits().to_le_bytes()[..size_of::<T>()]);
-        }
+    pub fn push_verbatim<T: Real>(&mut self, position: u32, x: &[T], exact: &TileMask, stored: &Stored<T>) {
+        self.verbatim.extend(exact.ones().map(|i| position + i as u32));
+        Elements::append(stored, exact.ones().map(|i| x[i]), &mut self.verbatim_bytes);
     }
 
     /// Adds the properties of a tile, with its class, and its base, if it has one; else, that of the tile before it.

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
+use crate::pipeline::elements::Elements;
 use crate::pipeline::scratch::DecodeScratch;
 use crate::predict::interpolate::{Interpolation, Scheme};
 use crate::predict::orders;
@@ -38,6 +39,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let interpolator = chunk.interpolator(&quantizer);
     let memory = BatchMemory::take(&mut scratch.batch, context.geometry.axes());
     let mut batch = Batch::<T>::new(context.geometry.unclipped_len() as usize, interpolator, memory);
+    let mut elements = Elements::new(context.header);
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let (mut position, mut strip) = (0, 0);
     for (number, (tile, meta)) in chunk.tiles().enumerate() {
@@ -46,7 +48,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             let base = chunk.bases[number] as i32;
             let interpolated = meta.predictor == INTERPOLATED;
             if !batch.has_room(&tile, interpolated) {
-                chunk.finish(&mut batch, sink)?;
+                chunk.finish(&mut batch, &mut elements, sink)?;
             }
             let placed = PlacedTile { tile, number, position, strip };
             if interpolated {
@@ -73,13 +75,13 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
                 }
             }
             if !batch.waits() {
-                chunk.finish(&mut batch, sink)?;
+                chunk.finish(&mut batch, &mut elements, sink)?;
             }
         }
         position += tile.len() as u32;
         strip += strips_of_tile(&tile, meta);
     }
-    chunk.finish(&mut batch, sink)?;
+    chunk.finish(&mut batch, &mut elements, sink)?;
     scratch.batch.keep(batch.into_memory());
     Ok(())
 }
@@ -117,6 +119,8 @@ struct Chunk<'a, T> {
     codes: CodeStream<'a>,
     verbatim: SparseList<'a>,
     range: Option<ValueRange<T>>,
+    /// The values of fill patterns.
+    patterns: Vec<u64>,
 }
 
 impl<'a, T: Real> Chunk<'a, T> {
@@ -129,7 +133,7 @@ impl<'a, T: Real> Chunk<'a, T> {
         let section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
         let scheme = read_scheme(&section, header, context)?;
         let elements = context.geometry.chunk_elements(context.chunk);
-        let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
+        let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
         let codebooks = section.codebooks();
         let metas = section.tiles;
         let bases = read_bases(bases, metas.len(), place)?;
@@ -138,7 +142,8 @@ impl<'a, T: Real> Chunk<'a, T> {
         let codes = CodeStream::parse(codes, strips, codebooks, place)?;
         let range = header.range.map(ValueRange::<T>::new);
         let predictors = section.predictors;
-        Ok(Self { context, scheme, predictors, metas, bases, codes, verbatim, range })
+        let patterns = header.stored::<T>().values_of(&header.patterns);
+        Ok(Self { context, scheme, predictors, metas, bases, codes, verbatim, range, patterns })
     }
 
     fn tiles(&self) -> impl Iterator<Item = (Tile, &TileMeta)> {
@@ -166,7 +171,7 @@ impl<'a, T: Real> Chunk<'a, T> {
     }
 
     /// Gives the sink the tiles of a batch.
-    fn finish<K: Tiles + ?Sized>(&self, batch: &mut Batch<T>, sink: &mut K) -> Result<()> {
+    fn finish<K: Tiles + ?Sized>(&self, batch: &mut Batch<T>, elements: &mut Elements<T>, sink: &mut K) -> Result<()> {
         batch.finish(|PlacedTile { tile, number, position, strip }, x| {
             let meta = &self.metas[*number];
             if let Some(range) = &self.range {
@@ -174,11 +179,11 @@ impl<'a, T: Real> Chunk<'a, T> {
             }
             if meta.mask != MaskKind::Nothing {
                 let mask = self.bitmap(meta.mask, *strip, tile)?;
-                restore_fill(x, &mask, self.context.header.patterns[usize::from(meta.pattern)]);
+                restore_fill(x, &mask, self.patterns[usize::from(meta.pattern)]);
             }
-            self.verbatim.restore(x, *position);
+            self.verbatim.restore(x, *position, &elements.stored);
             sink.skip_to(tile);
-            sink.put(x)
+            elements.put(x, sink)
         })
     }
 }

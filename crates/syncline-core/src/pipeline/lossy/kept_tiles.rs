@@ -5,8 +5,9 @@ use super::tile_coder::{Prediction, Prepared};
 use super::{Encoders, TileFacts};
 use crate::container::TileMeta;
 use crate::geometry::Tile;
-use crate::quantize::Real;
+use crate::pipeline::elements::Elements;
 use crate::quantize::mask::TileMask;
+use crate::quantize::{Real, Stored};
 use crate::strips::Strip;
 
 /// Tiles that are coded, in ascending order.
@@ -55,6 +56,7 @@ impl KeptTiles {
         tile: &Tile,
         prediction: Prediction,
         (facts, class): (TileFacts, usize),
+        stored: &Stored<T>,
     ) {
         let (strips, verbatim) = (self.strips.len(), self.verbatim.len());
         prepared.for_strips(tile.extent, prediction, |strip, is_bitmap| {
@@ -63,7 +65,7 @@ impl KeptTiles {
         });
         for i in facts.exact.iter().flat_map(TileMask::ones) {
             self.verbatim.push(i as u32);
-            self.verbatim_bytes.extend_from_slice(&prepared.x[i].bits().to_le_bytes()[..size_of::<T>()]);
+            Elements::append(stored, [prepared.x[i]], &mut self.verbatim_bytes);
         }
         self.tiles.push(KeptTile {
             number: tile.number,

@@ -9,7 +9,7 @@ use crate::quantize::log::signs;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::quantize::select::matches;
 use crate::quantize::value_range::ValueRange;
-use crate::quantize::{Linear, Log, Real};
+use crate::quantize::{Linear, Log, Real, Stored};
 
 /// The quantizer of a stream.
 pub(super) enum Quantizer<T: Real> {
@@ -21,16 +21,18 @@ impl<T: Real> Quantizer<T> {
     pub(super) fn new(header: &Header) -> Self {
         match header.pipeline {
             Pipeline::LogQuantized => Self::Logarithm(Log::new(header.step, header.abs_bound)),
-            _ => Self::Linear(Linear::new(header.step, header.abs_bound)),
+            _ => Self::Linear(Linear::new(header.step, header.computed_bound())),
         }
     }
 }
 
 /// Quantizes the tiles of a chunk one after another.
-pub(super) struct TileQuantizer<'a, T: Real> {
-    header: &'a Header,
+pub(super) struct TileQuantizer<T: Real> {
     pub(super) quantizer: Quantizer<T>,
-    /// Fill patterns that no other value may become.
+    stored: Stored<T>,
+    /// The values of fill patterns.
+    patterns: Vec<u64>,
+    /// Those that no other value may become.
     reserved: Vec<u64>,
     range: Option<ValueRange<T>>,
     /// Whether the bound needs the errors of tiles.
@@ -73,10 +75,12 @@ impl QuantizedTile {
     }
 }
 
-impl<'a, T: Real> TileQuantizer<'a, T> {
-    pub(super) fn new(header: &'a Header) -> Self {
+impl<T: Real> TileQuantizer<T> {
+    pub(super) fn new(header: &Header) -> Self {
+        let stored = header.stored();
         Self {
-            header,
+            stored,
+            patterns: stored.values_of(&header.patterns),
             reserved: reserved_patterns::<T>(header),
             quantizer: Quantizer::new(header),
             range: header.range.map(ValueRange::new),
@@ -94,12 +98,12 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
             Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut out.exact),
             Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut out.exact),
         };
-        if !self.reserved.is_empty() {
-            out.exact = out.exact.union(&self.become_reserved(x, q));
+        if !self.reserved.is_empty() || self.stored.element().is_half() {
+            out.exact = out.exact.union(&self.not_stored(x, q));
             out.any_excluded = out.exact.any();
         }
         let outside = self.range.and_then(|range| range.outside(x));
-        let patterns = self.header.patterns.as_slice();
+        let patterns = self.patterns.as_slice();
         let fill = (!patterns.is_empty()).then(|| TileFill::find(x, patterns));
         let fill = fill.filter(|fill| fill.kind != MaskKind::Nothing);
         out.any_excluded |= fill.is_some() || outside.is_some();
@@ -122,8 +126,9 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
         out.is_empty = out.any_excluded && fill_excluded(q, tile.extent, &out.excluded);
     }
 
-    /// Returns the elements that are reconstructed as a reserved pattern.
-    fn become_reserved(&self, x: &[T], q: &[i32]) -> TileMask {
+    /// Returns the elements that are reconstructed as a reserved pattern, and those that miss the bound only when they
+    /// are rounded to their type.
+    fn not_stored(&self, x: &[T], q: &[i32]) -> TileMask {
         let mut back = [T::from_bits(0); MAX_TILE_ELEMENTS];
         let back = &mut back[..q.len()];
         match &self.quantizer {
@@ -133,22 +138,36 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
                 back.iter_mut().zip(x).for_each(|(back, x)| *back = back.with_sign(x.is_negative()));
             }
         }
+        self.stored.round(back);
         let of_pattern = |&bits: &u64| matches(back, T::from_bits(bits));
-        self.reserved.iter().map(of_pattern).fold(TileMask::default(), |all, found| all.union(&found))
+        let reserved = self.reserved.iter().map(of_pattern).fold(TileMask::default(), |all, found| all.union(&found));
+        if !self.stored.element().is_half() {
+            return reserved;
+        }
+        reserved.union(&match &self.quantizer {
+            Quantizer::Linear(linear) => linear.missed(x, back),
+            Quantizer::Logarithm(logarithm) => logarithm.missed(x, back),
+        })
     }
 
     /// Adds the errors of a tile that is reconstructed from its integers to the summary, if the bound needs them.
     #[inline]
     pub(super) fn measure(&mut self, x: &[T], q: &[i32], excluded: &TileMask) {
         if let (true, Quantizer::Linear(linear)) = (self.measures, &self.quantizer) {
+            if !self.stored.is_same() {
+                let mut back = vec![T::zeroed(); x.len()];
+                linear.dequantize(q, &mut back);
+                return self.measure_values(x, &mut back, excluded);
+            }
             self.summary.squared_error += u128::from(linear.squared_error(x, q, excluded));
             self.summary.counted += (x.len() - excluded.count()) as u64;
         }
     }
 
-    /// Computes [`Self::measure`] for a tile that is reconstructed as `values`.
-    pub(super) fn measure_values(&mut self, x: &[T], values: &[T], excluded: &TileMask) {
+    /// Computes [`Self::measure`] for a tile that is reconstructed as `values`, which are rounded to their type.
+    pub(super) fn measure_values(&mut self, x: &[T], values: &mut [T], excluded: &TileMask) {
         if let (true, Quantizer::Linear(linear)) = (self.measures, &self.quantizer) {
+            self.stored.round(values);
             self.summary.squared_error += u128::from(linear.squared_error_of(x, values, excluded));
             self.summary.counted += (x.len() - excluded.count()) as u64;
         }

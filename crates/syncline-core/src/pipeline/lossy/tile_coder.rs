@@ -1,5 +1,7 @@
 //! Codes tiles one after another: by Lorenzo predictors, and by interpolation.
 
+use std::marker::PhantomData;
+
 use super::quantize_tile::{QuantizedTile, Quantizer, TileQuantizer};
 use super::reserved::reserved_patterns;
 use crate::container::Header;
@@ -7,20 +9,23 @@ use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::mem::kept::Kept;
 use crate::pipeline::context::runs_of_rows;
+use crate::pipeline::elements::Elements;
 use crate::pipeline::{CoderOptions, ElementSource};
 use crate::predict::costs::{COST_GROUP, COST_LOG2, cost_factor, product_cost};
 use crate::predict::interpolate::{Encoded, Interpolation, Plan, Plans, Scheme, Source, deinterleave, interleave};
 use crate::predict::residuals::{Costs, Residuals};
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
+use crate::quantize::stored::{ComputedIn, Visitor};
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// Tiles that are coded side by side.
 pub(super) const LANES: usize = 8;
 
 /// Codes tiles one after another.
-pub(super) struct TileCoder<'a, T: Real> {
-    pub(super) quantizer: TileQuantizer<'a, T>,
+pub(super) struct TileCoder<T: Real> {
+    pub(super) elements: Elements<T>,
+    pub(super) quantizer: TileQuantizer<T>,
     pub(super) axes: usize,
     /// `None` if no tile may be interpolated.
     pub(super) interpolation: Option<Interpolation<T>>,
@@ -78,9 +83,9 @@ impl<T: Real> Default for Prepared<T> {
     }
 }
 
-/// Returns the cost of a number of verbatim values.
-fn verbatim_cost<T>(count: usize) -> u32 {
-    (8 * (4 + size_of::<T>() as u32) * count as u32) << COST_LOG2
+/// Returns the cost of a number of verbatim values of so many bytes.
+fn verbatim_cost(size: usize, count: usize) -> u32 {
+    (8 * (4 + size as u32) * count as u32) << COST_LOG2
 }
 
 /// How a tile is predicted, and the cost of its codes and verbatim values.
@@ -93,19 +98,21 @@ pub(super) struct Prediction {
     pub(super) is_constant: bool,
 }
 
-impl<'a, T: Real> TileCoder<'a, T> {
-    pub(super) fn new(header: &'a Header, geometry: &Geometry, options: &CoderOptions, memory: TileMemory<T>) -> Self {
+impl<T: Real> TileCoder<T> {
+    pub(super) fn new(header: &Header, geometry: &Geometry, options: &CoderOptions, memory: TileMemory<T>) -> Self {
         let TileMemory { plans, prepared, source, residuals, interpolated } = memory;
         let quantizer = TileQuantizer::new(header);
         // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
-        let is_lattice = header.step > 2.0 * header.abs_bound;
+        let is_lattice = header.step > 2.0 * header.computed_bound();
         let is_linear = matches!(quantizer.quantizer, Quantizer::Linear(_));
         let interpolates = is_linear && options.interpolates && !is_lattice;
         Self {
             interpolation: interpolates.then(|| {
                 let reserved = reserved_patterns::<T>(header);
-                Interpolation::new(header.step, header.abs_bound).with_reserved(&reserved)
+                let interpolation = Interpolation::new(header.step, header.computed_bound());
+                interpolation.for_elements(header.element_type).with_reserved(&reserved)
             }),
+            elements: Elements::new(header),
             quantizer,
             axes: geometry.axes(),
             plans,
@@ -144,10 +151,10 @@ impl<'a, T: Real> TileCoder<'a, T> {
                     code(self, &batch);
                     batch.clear();
                 }
-                window.gather(tile, &mut self.prepared[batch.len()].x);
+                self.elements.gather(&window, tile, &mut self.prepared[batch.len()].x);
                 batch.push(*tile);
                 if let Some(next) = selected.peek() {
-                    window.prefetch(next, size_of::<T>());
+                    window.prefetch(next, self.elements.stored.size());
                 }
             }
         }
@@ -185,7 +192,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
     /// Returns the costs of a tile that is quantized under Lorenzo predictors, verbatim values included.
     pub(super) fn lorenzo_costs(&mut self, lane: usize, tile: &Tile, predictors: &[u8]) -> Costs {
         let prepared = &self.prepared[lane];
-        let verbatim = verbatim_cost::<T>(prepared.quantized.verbatim());
+        let verbatim = verbatim_cost(self.elements.stored.size(), prepared.quantized.verbatim());
         let costs = self.residuals.predict(&prepared.q[..tile.len()], tile.extent, predictors);
         costs.map(|cost| cost.saturating_add(verbatim))
     }
@@ -200,7 +207,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
             let Prepared { codes, quantized, .. } = &mut self.prepared[lane];
             let of_list = list.iter().map(|&predictor| (costs[usize::from(predictor)], predictor)).enumerate();
             let (place, (cost, predictor)) = of_list.min_by_key(|&(_, (cost, _))| cost).unwrap_or_default();
-            let is_constant = cost == verbatim_cost::<T>(quantized.verbatim());
+            let is_constant = cost == verbatim_cost(self.elements.stored.size(), quantized.verbatim());
             *prediction = Prediction { listed: Some(place), cost, is_constant };
             if !is_constant {
                 codes[..count].copy_from_slice(self.residuals.of(predictor));
@@ -237,11 +244,19 @@ impl<'a, T: Real> TileCoder<'a, T> {
             prepared.get(lane).map_or(0, |prepared| prepared.q[place].wrapping_sub(bases[lane]))
         };
         interpolation.encode(plan, &self.source, (integer, anchor), &mut self.interpolated);
+        let stored = &self.elements.stored;
+        if stored.element().is_half() || !(stored.is_same() || interpolation.reserved().is_empty()) {
+            let Source { x, excluded, any_excluded } = &self.source;
+            let excluded = any_excluded.then_some(&excluded[..]);
+            let (x, interpolated) = (&x[..], &mut self.interpolated);
+            stored.visit(CheckStored { plan, x, excluded, interpolation, interpolated });
+        }
+        let size = stored.size();
         let costs = simd::run(LaneCosts { plan, codes: &self.interpolated.codes[..tiles[0].len()] });
         std::array::from_fn(|lane| match prepared.get(lane) {
             Some(tile) if tile.quantized.is_empty => u32::MAX,
             Some(tile) if tile.quantized.any_excluded || self.interpolated.any_missed[lane] => {
-                costs[lane] + verbatim_cost::<T>(exact_of(plan, tile, &self.interpolated, lane).count())
+                costs[lane] + verbatim_cost(size, exact_of(plan, tile, &self.interpolated, lane).count())
             }
             _ => costs[lane],
         })
@@ -270,6 +285,63 @@ fn exact_of<T: Real>(plan: &Plan<T>, tile: &Prepared<T>, interpolated: &Encoded<
         others.filter(|&place| interpolated.missed[place][lane] != 0).for_each(|place| exact.set(place));
     }
     exact
+}
+
+/// Finds the elements that miss the bound, or become a fill pattern, only when they are rounded to their type. They keep
+/// their codes, so that others are predicted as before.
+struct CheckStored<'a, T> {
+    plan: &'a Plan<T>,
+    x: &'a [[T; LANES]],
+    excluded: Option<&'a [u8]>,
+    interpolation: &'a Interpolation<T>,
+    interpolated: &'a mut Encoded<T, LANES>,
+}
+
+impl<T: Real> Visitor<T> for CheckStored<'_, T> {
+    type Output = ();
+
+    fn visit<S: ComputedIn<T>>(self) {
+        simd::run(CheckStoredAs::<S, T>(self, PhantomData));
+    }
+}
+
+struct CheckStoredAs<'a, S, T>(CheckStored<'a, T>, PhantomData<S>);
+
+impl<T: Real, S: ComputedIn<T>> Kernel for CheckStoredAs<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        let CheckStored { plan, x, excluded, interpolation, interpolated } = self.0;
+        let [_, _, bound] = interpolation.constants();
+        let mut any = [0; LANES];
+        for point in plan.points() {
+            let place = usize::from(point.place) & (MAX_TILE_ELEMENTS - 1);
+            let (x, values, missed) = (&x[place], &interpolated.values[place], &mut interpolated.missed[place]);
+            let mut rounded = [T::zeroed(); LANES];
+            for lane in 0..LANES {
+                rounded[lane] = S::round(values[lane]);
+            }
+            for lane in 0..LANES {
+                let within = (x[lane] - rounded[lane]).magnitude() < bound;
+                missed[lane] |= i32::from(!within);
+            }
+            for reserved in interpolation.reserved() {
+                for lane in 0..LANES {
+                    missed[lane] |= i32::from(rounded[lane].bits() == reserved.bits());
+                }
+            }
+            if let Some(excluded) = excluded.map(|excluded| excluded[place]).filter(|&excluded| excluded != 0) {
+                for lane in 0..LANES {
+                    missed[lane] &= i32::from(excluded >> lane & 1 == 0);
+                }
+            }
+            for lane in 0..LANES {
+                any[lane] |= missed[lane];
+            }
+        }
+        interpolated.any_missed = any.map(|any| any != 0);
+    }
 }
 
 /// Returns the sum of the costs of the codes in each lane: each anchor alone, the others of a line in groups of four.

@@ -66,7 +66,7 @@ pub fn attributes(metadata: Option<&Value>, folder: &Path) -> Outcome<Attributes
 }
 
 fn array(name: &str, format: Format, metadata: &Value, folder: &Path) -> Outcome<Array> {
-    let element = metadata::floating_type(format, metadata);
+    let element = metadata::element_type(format, metadata);
     let extents: Vec<u64> = metadata["shape"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
     let count = extents.iter().fold(1, |count: u64, &extent| count.saturating_mul(extent));
     let variable = Variable {
@@ -77,7 +77,7 @@ fn array(name: &str, format: Format, metadata: &Value, folder: &Path) -> Outcome
     };
     Ok(Array {
         variable,
-        is_floating: element.is_some(),
+        is_floating: element.is_some_and(|element| element.is_float()),
         extents,
         array: count.saturating_mul(element.map_or(0, |element| element.size() as u64)),
         before: size_of(folder, is_data)?,

@@ -178,7 +178,8 @@ impl<'a> Copy<'a> {
 
     fn array(&mut self, name: &str, format: Format, metadata: &Value) -> Outcome {
         let Some((array, decision)) = self.decided.remove(&node(name)) else { return self.files(name, None) };
-        let Some(element) = array.variable.element else {
+        let is_listed = array.is_floating || matches!(decision, Decision::Compress(_));
+        let Some(element) = array.variable.element.filter(|_| is_listed) else {
             self.done.others += 1;
             return self.files(name, None);
         };

@@ -50,19 +50,28 @@ pub fn of_array(folder: &Path) -> Outcome<Option<(Format, Value)>> {
     Ok(read(&folder.join(Format::Two.file()))?.map(|metadata| (Format::Two, metadata)))
 }
 
-/// Returns the element type of an array of floating-point numbers; `None` for another.
-pub fn floating_type(format: Format, metadata: &Value) -> Option<ElementType> {
+/// Returns the element type of an array of numbers; `None` for another.
+pub fn element_type(format: Format, metadata: &Value) -> Option<ElementType> {
     let name = match format {
         Format::Three => metadata["data_type"].as_str().or_else(|| metadata["data_type"]["name"].as_str())?,
         Format::Two => match metadata["dtype"].as_str()?.trim_start_matches(['<', '>', '|', '=']) {
             "f2" => "float16",
             "f4" => "float32",
             "f8" => "float64",
+            "i1" => "int8",
+            "i2" => "int16",
+            "i4" => "int32",
+            "i8" => "int64",
+            "u1" => "uint8",
+            "u2" => "uint16",
+            "u4" => "uint32",
+            "u8" => "uint64",
             _ => return None,
         },
     };
     match name {
-        "float16" | "bfloat16" | "float32" | "float64" => names::type_by_name(name),
+        "float16" | "bfloat16" | "float32" | "float64" | "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16"
+        | "uint32" | "uint64" => names::type_by_name(name),
         _ => None,
     }
 }
@@ -170,10 +179,11 @@ mod tests {
         let after = compressed(Format::Two, &before, &SynclineConfiguration::new(Bound::Lossless));
         let compressor = json!({"id": "syncline", "mode": "lossless"});
         assert_eq!(after, json!({"dtype": "<f4", "compressor": compressor, "filters": null, "order": "F"}));
-        assert_eq!(floating_type(Format::Two, &before), Some(ElementType::F32));
-        assert_eq!(floating_type(Format::Two, &json!({"dtype": "<i4"})), None);
-        assert_eq!(floating_type(Format::Three, &json!({"data_type": {"name": "float64"}})), Some(ElementType::F64));
-        assert_eq!(floating_type(Format::Three, &json!({"data_type": "complex64"})), None);
+        assert_eq!(element_type(Format::Two, &before), Some(ElementType::F32));
+        assert_eq!(element_type(Format::Two, &json!({"dtype": "<i4"})), Some(ElementType::I32));
+        assert_eq!(element_type(Format::Two, &json!({"dtype": "|b1"})), None);
+        assert_eq!(element_type(Format::Three, &json!({"data_type": {"name": "float64"}})), Some(ElementType::F64));
+        assert_eq!(element_type(Format::Three, &json!({"data_type": "complex64"})), None);
     }
 
     #[test]

@@ -8,13 +8,15 @@
 
 use std::arch::x86_64::*;
 
-use super::super::expand_matches::{
-    Aligned, BlockTokens, EXPAND_ROOM, FEW, MANY, ROW, ROWS, SHORT, VECTOR, distance_after_row,
-};
+use super::super::expand_matches::{Aligned, BlockTokens, EXPAND_ROOM, ROW, ROWS, SHORT, VECTOR, distance_after_row};
 use super::super::token_parts::SLACK;
 use super::lanes::load;
 use crate::mem::prefetch::prefetch;
 
+/// Maximum number of symbols of a match that the fastest loop over tokens supports.
+const FEW: usize = 4;
+/// Fewest symbols of the shortest match for a literal and the match after it to be processed as one token.
+const MANY: usize = 3;
 /// Tokens that are processed at once where some have more than [`FEW`] symbols: as many as a word has bytes.
 const BYTES: usize = 8;
 /// Pairs in most words of 64 tokens. Integer columns as bytes have 35 to 46.

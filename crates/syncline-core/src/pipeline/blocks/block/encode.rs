@@ -62,7 +62,11 @@ impl<T: Real> Block<T> {
             let (mut q, mut exact) = ([0], TileMask::default());
             let mut misses = quantizer.linear.quantize_tile(&[x], &mut q, &mut exact);
             let value = quantizer.linear.value(q[0]);
-            misses |= quantizer.interpolation.reserved().iter().any(|reserved| reserved.bits() == value.bits());
+            let mut rounded = [value];
+            quantizer.stored.round(&mut rounded);
+            let is_reserved = |reserved: &T| reserved.bits() == rounded[0].bits();
+            misses |= quantizer.interpolation.reserved().iter().any(is_reserved);
+            misses |= quantizer.stored.element().is_half() && quantizer.linear.missed(&[x], &rounded).any();
             misses |= quantizer.range.is_some_and(|range| range.outside(&[x]).is_some());
             if misses {
                 missed.push(number);
@@ -135,6 +139,8 @@ impl<T: Real> Kernel for EncodeRows<'_, T> {
         let rho = T::nearest(block.plan.rho());
         let follows = block.plan.share > 0;
         let mut predicted = vec![T::from_bits(0); nx];
+        let rounds = quantizer.rounds();
+        let mut rounded = vec![T::from_bits(0); if rounds { nx } else { 0 }];
         let mut any_missed = false;
         let rows = values.chunks_exact_mut(nx).zip(codes.chunks_exact_mut(nx));
         for (row, (values, codes)) in rows.enumerate() {
@@ -155,6 +161,9 @@ impl<T: Real> Kernel for EncodeRows<'_, T> {
                 quantizer.quantize_on_grid(x, &mut predicted, codes, values);
             } else {
                 quantizer.quantize_from(x, &predicted, codes, values);
+            }
+            if rounds {
+                quantizer.check_stored(x, codes, values, &mut rounded);
             }
             any_missed |= quantizer.check(x, excluded, &predicted, (codes, values));
             if follows {
