@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 
-use super::activity::{CLASSES, CONTEXTS, HalfOctaves, half_octaves};
+use super::activity::{CLASSES, HalfOctaves, half_octaves};
 use super::symbol::{SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
 use crate::simd::{self, InstructionSet, Kernel};
@@ -360,6 +360,7 @@ impl<'a> Decoder<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::activity::CONTEXTS;
     use super::super::bits::PackedWriter;
     use super::super::table::Counts;
     use super::*;
