@@ -304,6 +304,8 @@ impl<'a> Decoder<'a> {
                 _ => {}
             }
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = isa;
         self.run_by_one(of_codes, tables, codes);
     }
 

@@ -39,6 +39,9 @@ _NAMES = {
 }  # fmt: skip
 _OF_ARRAYS = {name: key for key, name in _NAMES.items()}
 
+#: Types of tensors that take an error bound.
+_WITH_BOUND = ("F64", "F32", "F16", "BF16")
+
 #: Types that streams do not have, with their sizes: of such tensors, the bytes are stored.
 _AS_BYTES = {key: 8 if key == "C64" else 1 for key in _NAMES if key in ("BOOL", "C64") or key.startswith("F8")}
 
@@ -237,11 +240,17 @@ def _write(
     streams: list[bytes] = []
     end = 0
     for name, kind, shape, tensor in parts:
+<<<<<<< HEAD
+        bound = own.get(name, default if kind in _WITH_BOUND and len(shape) > 1 else Bound())
+        if kind not in _WITH_BOUND and bound.mode != "lossless":
+            raise ValueError(f"{name} can have no error bound: its elements are {_NAMES[kind]}")
+=======
         bound = own.get(name, default if kind.startswith(("F", "BF")) and len(shape) > 1 else Bound())
         if kind not in ("F16", "BF16", "F32", "F64") and bound.mode != "lossless":
             if name in own:
                 raise ValueError(f"{name} can have no error bound: its elements are {_NAMES[kind]}")
             bound = Bound()
+>>>>>>> cc2ea505c5d5d685c2e7c89c0246293dc664ac02
         stream = _compressed(kind, shape, tensor, bound, options)
         streams.append(stream)
         described[name] = (kind, shape)
