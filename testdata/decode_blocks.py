@@ -1,7 +1,6 @@
 """A decoder of streams of blocks (chunks of kinds 0 and 4), written from docs/FORMAT.md alone.
 
-It is as plain as the format allows, and slow: a test of the document, not a tool. It does not check hashes, and
-expects whole streams. ``decode(stream)`` returns a NumPy array. Only NumPy is needed.
+It is slow: a test of the document, not a tool. It checks no hashes. ``decode(stream)`` returns a NumPy array.
 """
 
 import struct
@@ -9,7 +8,8 @@ from itertools import product
 
 import numpy as np
 
-TYPES = ("", "f4", "f8", "f2", "", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8")
+# bf16 has no type in NumPy: its bits are returned.
+TYPES = ("", "f4", "f8", "f2", "bf16", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8")
 PASSES = (1, 2, 4, 3, 5, 6, 7)
 LARGEST = 4095
 
@@ -22,8 +22,7 @@ def align(at, n):
 
 
 def two_sum(a, b):
-    total = a + b
-    part = total - a
+    part = (total := a + b) - a
     return total, (a - (total - part)) + (b - part)
 
 
@@ -35,12 +34,8 @@ def round_to_odd(a, b):
 
 
 def two_product(a, b):
-    def split(x):
-        high = x * 134217729.0
-        high = high - (high - x)
-        return high, x - high
-
-    (ah, al), (bh, bl) = split(a), split(b)
+    ah, bh = (x * 134217729.0 - (x * 134217729.0 - x) for x in (a, b))
+    al, bl = a - ah, b - bh
     return a * b, al * bl - (((a * b - ah * bh) - al * bh) - ah * bl)
 
 
@@ -55,15 +50,15 @@ def fma(a, b, c, dtype):
     return total + round_to_odd(sum_low, rest)
 
 
-# The stream
-
-
 class Header:
     def __init__(self, data):
         assert data[:8] == b"\x89SYN\r\n\x1a\n" and struct.unpack_from("<HH", data, 8) == (1, 144)
         self.type, rank, self.pipeline, _, _, _, fills, self.tile_size = data[12:20]
         (self.tiles_per_chunk,) = struct.unpack_from("<I", data, 20)
-        self.dtype = TYPES[self.type]
+        self.element = TYPES[self.type]
+        self.stored_type = np.dtype("u2" if self.element == "bf16" else self.element)
+        self.dtype = "f8" if self.element in ("f8", "u4", "i4") else "f4"
+        assert self.type not in (8, 12), "integers of 64 bits are left out here"
         if rank <= 4:
             self.shape = struct.unpack_from("<4Q", data, 24)[:rank]
         else:
@@ -77,11 +72,22 @@ class Header:
         self.range = struct.unpack_from("<2d", data, 80)
         self.fills = list(struct.unpack_from("<4Q", data, 96)[:fills])
         axes = [extent for extent in self.shape if extent != 1]
-        self.axes = min(len(axes), 3)
         if len(axes) > 4:
             axes = [int(np.prod(axes[:-3], dtype=object)), *axes[-3:]]
         self.whole = [1] * (4 - len(axes)) + axes
         self.tile = doubled([1, 1, 1], [power_of_two(extent) for extent in self.whole[1:]], 18)
+
+
+    def stored(self, values):
+        """Returns computed values as elements."""
+        if self.element == "bf16":
+            bits = values.view("u4").astype("u8")
+            return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype("u2")
+        if self.element[0] == "f":
+            with np.errstate(over="ignore"):
+                return values.astype(self.element)
+        limits = np.iinfo(self.element)
+        return np.clip(np.rint(values), limits.min, limits.max).astype(self.element)
 
 
 def power_of_two(extent):
@@ -100,11 +106,8 @@ def doubled(sides, limits, times):
 
 def tiles_of(header):
     """Yields the origin and the extents of each block."""
-    z, y, x = header.tile
-    whole = header.whole
-    starts = product(range(whole[0]), range(0, whole[1], z), range(0, whole[2], y), range(0, whole[3], x))
-    for b, k, j, i in starts:
-        yield (b, k, j, i), (min(z, whole[1] - k), min(y, whole[2] - j), min(x, whole[3] - i))
+    for at in product(*(range(0, whole, side) for whole, side in zip(header.whole, (1, *header.tile)))):
+        yield at, tuple(np.minimum(header.tile, np.subtract(header.whole, at)[1:]).tolist())
 
 
 def decode(stream):
@@ -114,15 +117,14 @@ def decode(stream):
     assert header.tile_size == 2 and header.pipeline == 2, "not a stream of blocks"
     table, chunks = struct.unpack_from("<2Q", stream, len(stream) - 32)
     lengths = struct.unpack_from(f"<{chunks}I", stream, table)
-    out = np.zeros(header.whole, header.dtype)
+    out = np.zeros(header.whole, header.stored_type)
     tiles, at = list(tiles_of(header)), 144
     for chunk, length in enumerate(lengths):
         record = stream[at : at + length]
         assert record[:4] == b"SYCK" and struct.unpack_from("<Q", record, 8) == (chunk,)
         own = tiles[chunk * header.tiles_per_chunk :][: header.tiles_per_chunk]
-        payload, kind = record[32:], record[16]
-        assert kind in (0, 4)
-        blocks = raw_blocks(header, payload, own) if kind == 0 else Chunk(header, payload, own).blocks()
+        assert record[16] in (0, 4)
+        blocks = Chunk(header, record[32:], own).blocks() if record[16] else raw_blocks(header, record[32:], own)
         for ((b, z, y, x), (nz, ny, nx)), block in zip(own, blocks):
             out[b, z : z + nz, y : y + ny, x : x + nx] = block
         at += length
@@ -130,11 +132,9 @@ def decode(stream):
 
 
 def raw_blocks(header, payload, tiles):
-    at = 0
-    for _, extent in tiles:
-        count = int(np.prod(extent))
-        yield np.frombuffer(payload, header.dtype, count, at).reshape(extent)
-        at += count * np.dtype(header.dtype).itemsize
+    ends = np.cumsum([np.prod(extent) for _, extent in tiles])
+    elements = np.split(np.frombuffer(payload, header.stored_type, ends[-1]), ends[:-1])
+    return [own.reshape(extent) for own, (_, extent) in zip(elements, tiles)]
 
 
 class Bits:
@@ -148,23 +148,17 @@ class Bits:
         self.at += count
         return value
 
-    def gamma(self):
+    def signed(self):
         zeros = 0
         while not self.take(1):
             zeros += 1
-        return (1 << zeros | self.take(zeros)) - 1
-
-    def signed(self):
-        code = self.gamma()
+        code = (1 << zeros | self.take(zeros)) - 1
         return code >> 1 ^ -(code & 1)
 
 
 def wrapped(number):
     """Returns a number as i32."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-# A chunk
 
 
 class Chunk:
@@ -175,7 +169,7 @@ class Chunk:
             at = align(at, 16)
             sections.append(payload[at : at + length])
             at += length
-        plan, anchors, verbatim, masks, sizes, words = sections[:6]
+        plan, anchors, verbatim, masks, sizes, words, *_ = sections
         self.cubic, self.on_grid = bool(plan[0] & 1), bool(plan[0] & 2)
         self.slices = plan[1] - 1 if plan[1] else None
         self.share, self.division, self.lanes = (0.0, 0.75, 1.0)[plan[2]], plan[3], 1 << plan[4]
@@ -187,14 +181,13 @@ class Chunk:
         self.sizes = Bits(sizes)
         self.base, self.width = self.sizes.take(32), self.sizes.take(8)
         self.words = np.frombuffer(words, "<u2").tolist()
-        dtype = header.dtype
-        self.step = np.array(header.step, dtype)
-        self.inverse = (1 / self.step.astype("f8")).astype(dtype)
+        self.step = np.array(header.step, header.dtype)
+        self.inverse = (1 / self.step.astype("f8")).astype(header.dtype)
 
     def read_verbatim(self, section):
         count = struct.unpack_from("<I", section)[0] if section else 0
         self.positions = np.frombuffer(section[4:], "<u4", count)
-        self.verbatim = np.frombuffer(section[align(4 + 4 * count, 8) :], self.header.dtype, count)
+        self.verbatim = np.frombuffer(section[align(4 + 4 * count, 8) :], self.header.stored_type, count)
 
     def read_masks(self, section):
         count = len(self.tiles) * len(self.patterns)
@@ -221,7 +214,8 @@ class Chunk:
             if not np.isnan(low):
                 values = np.where(values > low, values, low)
                 values = np.where(values < high, values, high)
-            bits = values.view("u4" if values.itemsize == 4 else "u8")
+            values = self.header.stored(values)
+            bits = values.view(f"u{values.itemsize}")
             for mask, pattern in zip(masks, self.patterns):
                 bits[mask] = pattern
             own = (self.positions >= position) & (self.positions < position + values.size)
@@ -256,13 +250,11 @@ def read_tables(bits):
             weights.append(weight)
         if not any(weights):
             weights = [1]
-        total = sum(weights)
-        frequencies = [max(weight * 2048 // total, 1) if weight else 0 for weight in weights]
+        frequencies = [max(weight * 2048 // sum(weights), 1) if weight else 0 for weight in weights]
         frequencies[frequencies.index(max(frequencies))] += 2048 - sum(frequencies)
-        slots, start = [], 0
+        slots = []
         for symbol, frequency in enumerate(frequencies):
-            slots += [(symbol, frequency, start)] * frequency
-            start += frequency
+            slots += [(symbol, frequency, len(slots))] * frequency
         tables.append(slots)
     return tables
 
@@ -314,9 +306,6 @@ def bitmap(words, extent):
     return np.array(bits, bool)[1:, 2:-1, 2:-1]
 
 
-# A block
-
-
 class Unit:
     """Reads the codes of a unit."""
 
@@ -363,9 +352,6 @@ class Unit:
                 codes[start + lane] = -magnitude if raw & 1 else magnitude
         return codes
 
-    def check(self):
-        assert not self.words or (set(self.states) == {1 << 16} and self.at == len(self.words))
-
 
 class Block:
     def __init__(self, chunk, extent, masked):
@@ -380,13 +366,11 @@ class Block:
         self.codes = np.zeros(self.own, int)
 
     def decode(self):
-        chunk, own = self.chunk, self.own
-        levels, extent = 0, list(own)
+        chunk, own, levels, extent, lanes = self.chunk, self.own, 0, list(self.own), 1
         while any(halved and n > 1 for halved, n in zip(self.halved, extent)):
             extent = [-(-n // 2) if halved else n for halved, n in zip(self.halved, extent)]
             levels += 1
-        lanes, most = 1, int(np.prod(own)) // 4096
-        while 2 * lanes <= min(chunk.lanes, max(most, 1)):
+        while 2 * lanes <= min(chunk.lanes, max(int(np.prod(own)) // 4096, 1)):
             lanes *= 2
         coarse = Unit(chunk, lanes)
         self.boxes = self.boxes_of(levels)
@@ -401,16 +385,15 @@ class Block:
                     self.read_codes(coarse, level, number, None)
             for number in PASSES:
                 self.reconstruct(level, number)
-        for unit in (coarse, *fine):
-            unit.check()
+        used = [unit for unit in (coarse, *fine) if unit.words]
+        assert all(set(unit.states) == {1 << 16} and unit.at == len(unit.words) for unit in used)
         return np.ascontiguousarray(self.values.transpose(np.argsort(self.order)))
 
     def boxes_of(self, levels):
         """Returns the boxes of the first level: ranges of its elements in a class, along each axis."""
         if not self.chunk.division:
             return []
-        halved = self.halved if levels else [False] * 3
-        limits = [power_of_two(n) for n in self.own]
+        halved, limits = self.halved if levels else [False] * 3, [power_of_two(n) for n in self.own]
         sides = doubled([1, 1, 1], limits, 15) if self.chunk.division == 2 else limits
         sides = [-(-side // 2) if half else side for side, half in zip(sides, halved)]
         extent = [-(-n // 2) if half else n for n, half in zip(self.own, halved)]
@@ -428,16 +411,15 @@ class Block:
 
     def places(self, level, number):
         """Returns the places of a class of a level along each axis."""
-        first, step = ([number >> axis & 1 for axis in range(3)], 1 << level)
-        whole = [np.arange(0 if bit else n) for bit, n in zip(first, self.own)]
-        odd = [np.arange(bit * step, n, 2 * step) for bit, n in zip(first, self.own)]
-        return [along if halved else all_of for along, all_of, halved in zip(odd, whole, self.halved)]
+        # Along the axis of the slices, which is not halved, all; there is no class with its bit.
+        axes = zip((number & 1, number >> 1 & 1, number >> 2), self.own, self.halved)
+        return [np.arange(bit << level, n, 2 << level) if half else np.arange(n * (1 - bit)) for bit, n, half in axes]
 
     def read_codes(self, unit, level, number, box):
         places = self.places(level, number)
         if box is not None:
             places = [along[start:end] for along, (start, end) in zip(places, box)]
-        if not all(len(along) for along in places):
+        if not all(map(len, places)):
             return
         slices = [places[0]] if self.halved[0] else [places[0][i : i + 1] for i in range(len(places[0]))]
         for own in slices:
