@@ -35,14 +35,14 @@ def encoding(
     """Returns the ``encoding`` argument of ``Dataset.to_zarr`` for all data variables of a dataset.
 
     Variables of ``float16``, ``float32``, and ``float64`` get the error bound; ``per_variable`` has other bounds by
-    name. A bound that refers to the range takes that of the whole variable, which is computed here, once. Bounds are
-    those of the values that are read: a ``scale_factor`` and a cast to the type in the encoding count. Other variables
-    are lossless, and types that Syncline does not have keep Zarr's defaults. So are variables that describe others, unless
-    ``per_variable`` has a bound for them: times, coordinates, and what ``bounds`` and similar attributes name
-    (:func:`exact_reasons`). The ``_FillValue`` and the ``missing_value`` of a variable are kept exactly, and so is
-    ``fill``, one value or several in all variables; the range excludes them. ``effort`` and ``advanced``
-    are those of :func:`syncline.compress`. With ``rewritable``, the bound also holds if parts of chunks
-    are written later, as by ``region`` or ``append_dim``, which takes larger chunks
+    name. A bound that refers to the range takes that of the whole variable, which is computed here, once. Bounds
+    are those of the values that are read: a ``scale_factor`` and a cast to the type in the encoding count. Other
+    variables are lossless, and types that Syncline does not have keep Zarr's defaults. So are variables that
+    describe others, unless ``per_variable`` has a bound for them: times, coordinates, and what ``bounds`` and
+    similar attributes name (:func:`exact_reasons`). The ``_FillValue`` and the ``missing_value`` of a variable are
+    kept exactly, and so is ``fill``, one value or several in all variables; the range excludes them. ``effort`` and
+    ``advanced`` are those of :func:`syncline.compress`. With ``rewritable``, the bound also holds if parts of
+    chunks are written later, as by ``region`` or ``append_dim``, which takes larger chunks
     (:class:`syncline.zarr.SynclineCodec`). ``zarr_format`` is that of ``to_zarr``.
 
     Raises:
