@@ -124,7 +124,7 @@ fn fill_values_become_masks() {
         .enumerate()
         .map(|(i, &k)| {
             let (x, y) = (i % 64, i / 64 % 64);
-            let is_land = (x / 16 + y / 16) % 3 == 0 || random(&mut state) % 400 == 0;
+            let is_land = (x / 16 + y / 16) % 3 == 0 || random(&mut state).is_multiple_of(400);
             if is_land { -9999.0 } else { k as f32 / 8.0 + x as f32 }
         })
         .collect();

@@ -198,7 +198,7 @@ impl DivisionTable {
     }
 }
 
-/// The tables of a chunk for the decoder: what each slot of each table stands for, see [`Slot`].
+/// The tables of a chunk for the decoder: what each slot of each table stands for, see `Slot`.
 #[derive(Clone, Debug)]
 pub struct SlotTables {
     /// Of as many tables as there are numbers, so that none is out of bounds.

@@ -73,6 +73,9 @@ impl TileBits<'_> {
 
 /// Returns the 57 bits or more from bit `at` on. Past the end of `bytes`, which has [`PADDING`] bytes, they are
 /// unspecified.
+///
+/// # Panics
+/// `bytes` has no padding.
 #[inline(always)]
 pub fn window(bytes: &[u8], at: usize) -> u64 {
     // One predictable comparison: a damaged stream reads other bits, never past the end.
@@ -83,6 +86,9 @@ pub fn window(bytes: &[u8], at: usize) -> u64 {
 
 /// Returns `width` bits, at most 64, from bit `at` on. Past the end of `bytes`, which has [`PADDING`] bytes, they are
 /// unspecified.
+///
+/// # Panics
+/// `bytes` has no padding.
 #[inline(always)]
 pub fn read_wide(bytes: &[u8], at: usize, width: u32) -> u64 {
     let byte = (at >> 3).min(bytes.len() - PADDING);

@@ -332,8 +332,8 @@ impl<T: Real, S: ComputedIn<T>> Kernel for CheckStoredAs<'_, S, T> {
                 }
             }
             if let Some(excluded) = excluded.map(|excluded| excluded[place]).filter(|&excluded| excluded != 0) {
-                for lane in 0..LANES {
-                    missed[lane] &= i32::from(excluded >> lane & 1 == 0);
+                for (lane, missed) in missed.iter_mut().enumerate() {
+                    *missed &= i32::from(excluded >> lane & 1 == 0);
                 }
             }
             for lane in 0..LANES {

@@ -214,7 +214,7 @@ fn equal_bits<W: Word>(codes: &[W]) -> u64 {
     for code in codes {
         counts[equal_cell(code.signed(), low, shift) >> coarser] += 1;
     }
-    entropy(&counts) + (codes.len() as u64 * u64::from(shift + coarser) << LOG_BITS)
+    entropy(&counts) + ((codes.len() as u64 * u64::from(shift + coarser)) << LOG_BITS)
 }
 
 /// Returns the bits of rests in units of 2^-16: by entropy, and for each that occurs what describing it takes, and by
