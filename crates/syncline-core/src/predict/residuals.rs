@@ -88,7 +88,7 @@ impl Kernel for Predict<'_> {
             if predictor == SECOND_ORDER {
                 let (integers, rest) = buffers.split_at_mut(usize::from(SECOND_ORDER) * count);
                 let (out, other) = rest.split_at_mut(count);
-                second_order(&integers[..count], extent, out, &mut other[..count]);
+                write_residuals(&integers[..count], extent, SECOND_ORDER, out, &mut other[..count]);
             }
             let residuals = &mut buffers[usize::from(predictor) * count..][..count];
             if predictor != 0 && predictor != SECOND_ORDER {
@@ -164,21 +164,26 @@ fn copy<W: Wrapping>(from: &[W], out: &mut [W], start: usize, count: usize) {
     }
 }
 
-/// Writes the residuals of second order.
+/// Differences integers along some axes, one after another, the last one to `out`; copies them if there is none.
 #[inline(always)]
-fn second_order<W: Wrapping>(integers: &[W], extent: [usize; 3], out: &mut [W], other: &mut [W]) {
-    let mut axes = [2, 1, 0].into_iter().filter(|&axis| extent[axis] > 1);
+fn along_axes<W: Wrapping>(
+    axes: impl Iterator<Item = usize>,
+    extent: [usize; 3],
+    (integers, out, other): (&[W], &mut [W], &mut [W]),
+    along: impl Fn(&[W], &mut [W], [usize; 2]),
+) {
+    let mut axes = axes.map(|axis| axis_of(extent, axis));
     // An axis more or less would leave the result in the other buffer.
     match [axes.next(), axes.next(), axes.next()] {
-        [Some(first), None, _] => second_difference_along(integers, out, axis_of(extent, first)),
+        [Some(first), None, _] => along(integers, out, first),
         [Some(first), Some(second), None] => {
-            second_difference_along(integers, other, axis_of(extent, first));
-            second_difference_along(other, out, axis_of(extent, second));
+            along(integers, other, first);
+            along(other, out, second);
         }
         [Some(first), Some(second), Some(third)] => {
-            second_difference_along(integers, out, axis_of(extent, first));
-            second_difference_along(out, other, axis_of(extent, second));
-            second_difference_along(other, out, axis_of(extent, third));
+            along(integers, out, first);
+            along(out, other, second);
+            along(other, out, third);
         }
         _ => out.copy_from_slice(integers),
     }
@@ -188,23 +193,14 @@ fn second_order<W: Wrapping>(integers: &[W], extent: [usize; 3], out: &mut [W], 
 /// of the same length.
 #[inline(always)]
 pub fn write_residuals<W: Wrapping>(integers: &[W], extent: [usize; 3], predictor: u8, out: &mut [W], other: &mut [W]) {
+    let axes = [2, 1, 0].into_iter();
+    let buffers = (integers, &mut *out, other);
     if predictor == SECOND_ORDER {
-        return second_order(integers, extent, out, other);
+        return along_axes(axes.filter(|&axis| extent[axis] > 1), extent, buffers, second_difference_along);
     }
-    let is_used = |axis: usize| predictor >> (2 - axis) & 1 == 1;
-    let mut axes = [2, 1, 0].into_iter().filter(|&axis| is_used(axis));
-    match [axes.next(), axes.next(), axes.next()] {
-        [Some(first), None, _] => difference_along(integers, out, axis_of(extent, first)),
-        [Some(first), Some(second), None] => {
-            difference_along(integers, other, axis_of(extent, first));
-            difference_along(other, out, axis_of(extent, second));
-        }
-        [Some(first), Some(second), Some(third)] => {
-            difference_along(integers, out, axis_of(extent, first));
-            difference_along(out, other, axis_of(extent, second));
-            difference_along(other, out, axis_of(extent, third));
-        }
-        _ => return out.copy_from_slice(integers),
+    along_axes(axes.filter(|&axis| predictor >> (2 - axis) & 1 == 1), extent, buffers, difference_along);
+    if predictor == 0 {
+        return;
     }
     difference_edges(out, extent, predictor);
 }
