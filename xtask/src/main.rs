@@ -13,6 +13,7 @@ mod programs;
 mod python;
 mod site;
 mod tables;
+mod targets;
 mod third_party;
 
 use std::path::Path;
@@ -53,6 +54,8 @@ enum Task {
     Nightly(nightly::Arguments),
     /// Pack the device tests and benches for a GPU machine without Rust
     Bundle,
+    /// Compile for other platforms, and test what QEMU runs
+    Targets(targets::Arguments),
     /// Write the tables of documents from the records in bench/records
     Tables(tables::Arguments),
 }
@@ -80,6 +83,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Nightly(arguments) => nightly::run(&arguments),
         Task::Bundle => bundle::run(),
+        Task::Targets(arguments) => targets::run(&arguments),
         Task::Tables(arguments) => tables::run(&arguments),
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod hdf5;
 pub mod npz;
-#[cfg(any(unix, feature = "zarr"))]
 mod temporary;
 pub mod zarr;
 
@@ -122,11 +121,7 @@ pub fn is_hdf5_name(path: &Path) -> bool {
 
 /// Returns whether a file is an HDF5 file.
 fn is_hdf5(path: &Path) -> bool {
-    #[cfg(unix)]
-    let has_signature = syncline_hdf5::has_signature;
-    #[cfg(not(unix))]
-    let has_signature = |_: &Path| false;
-    is_hdf5_name(path) || !(names::is_array(path) || names::is_stream(path)) && has_signature(path)
+    is_hdf5_name(path) || !(names::is_array(path) || names::is_stream(path)) && syncline_hdf5::has_signature(path)
 }
 
 /// Returns the file and the member in a name such as `x.npz:name`, unless there is a file of this name.

@@ -85,8 +85,8 @@ impl Bound {
     /// Checks that elements of this type can be compressed with the bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the number is not positive and finite, where an absolute bound of integers may also
-    /// be 0, for a point-wise relative bound of 1 or more, and for any point-wise relative bound of integers.
+    /// [`Error::InvalidArgument`] if the number is not positive and finite, where an absolute bound of integers may
+    /// also be 0, for a point-wise relative bound of 1 or more, and for any point-wise relative bound of integers.
     pub fn validate(self, element: ElementType) -> Result<()> {
         if self == Self::Lossless {
             return Ok(());

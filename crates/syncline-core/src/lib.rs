@@ -16,6 +16,7 @@ pub mod geometry;
 pub mod huffman;
 pub mod lzss;
 pub mod mem;
+pub mod numbers;
 pub mod pipeline;
 pub mod predict;
 pub mod quantize;

@@ -9,6 +9,7 @@ mod elements;
 mod lossless;
 mod lossy;
 mod lzss;
+mod numbers;
 mod options;
 mod parts;
 mod raw;

@@ -7,7 +7,6 @@ pub mod interpolate;
 pub mod levels;
 pub mod lorenzo;
 pub mod orders;
-pub mod planes;
 pub mod residuals;
 mod sums;
 mod tile;

@@ -46,6 +46,7 @@ const FILES: &[Source] = headers![
     "blocks/sample.cuh",
     "blocks/symbol.cuh",
     "blocks/tables.cuh",
+    "blocks/window.cuh",
     "common.cuh",
     "container/hash.cuh",
     "container/hash_chain.cuh",

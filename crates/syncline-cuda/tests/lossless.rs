@@ -408,7 +408,7 @@ fn whole_streams() {
             }
         }
     }
-    let case = Case::new(ElementType::U16, &[100], Kind::Codes, Coder::Huffman);
+    let case = Case::new(ElementType::U16, &[100], Kind::Codes, Coder::Numbers);
     let (header, geometry) = case.header();
     let input = stream.clone_htod(&case.bytes()).unwrap();
     let slab = Slab { bytes: input.as_view(), first_element: 0 };

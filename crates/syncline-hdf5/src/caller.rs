@@ -5,7 +5,12 @@
 
 #![allow(unsafe_code, reason = "functions of a library that is found at run time")]
 
+#[cfg(unix)]
+use std::ffi::OsStr;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
+#[cfg(unix)]
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::functions::{FilterAt, FilterById, Id, TypeFunctions};
@@ -41,27 +46,16 @@ impl Library {
     /// `caller` is null or a code address of this process.
     pub unsafe fn of(caller: *const c_void) -> Option<Self> {
         static KNOWN: Mutex<Vec<(usize, Library)>> = Mutex::new(Vec::new());
-        // SAFETY: a struct of pointers, for which zeros are null.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: `dladdr` looks the address up and reads nothing there.
-        let found = !caller.is_null() && unsafe { libc::dladdr(caller, &raw mut info) } != 0;
-        let base = if found { info.dli_fbase as usize } else { 0 };
+        // SAFETY: as promised by the caller.
+        let (base, handle) = unsafe { module_of(caller) };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, library)) = known.iter().find(|(other, _)| *other == base) {
             return Some(*library);
         }
-        // With RTLD_NOLOAD no library is loaded. A program that is linked statically is opened without a name.
-        let mut handle = std::ptr::null_mut();
-        if found {
-            // SAFETY: the name comes from `dladdr` and ends with a zero byte.
-            handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        }
-        if handle.is_null() {
-            // SAFETY: without a name, the result stands for the program and its libraries.
-            handle = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
-        }
-        // SAFETY: an open handle, which stays open as long as the functions are kept: it is never closed.
-        let library = unsafe { Self::load(handle) }?;
+        // Never closed, since its functions are kept.
+        let handle = ManuallyDrop::new(handle()?);
+        // SAFETY: an HDF5 library, as far as names tell, that is never closed.
+        let library = unsafe { Self::load(&handle) }?;
         known.push((base, library));
         Some(library)
     }
@@ -69,19 +63,13 @@ impl Library {
     /// Looks the functions up.
     ///
     /// # Safety
-    /// `handle` is an open handle of an HDF5 library that is never closed.
-    #[allow(clippy::missing_transmute_annotations, reason = "the fields have the types of the functions")]
-    unsafe fn load(handle: *mut c_void) -> Option<Self> {
+    /// An HDF5 library that is never closed.
+    unsafe fn load(handle: &libloading::Library) -> Option<Self> {
         macro_rules! function {
-            ($name:literal) => {{
-                // SAFETY: an open handle, and a name that ends with a zero byte.
-                let symbol = unsafe { libc::dlsym(handle, $name.as_ptr()) };
-                if symbol.is_null() {
-                    return None;
-                }
+            ($name:literal) => {
                 // SAFETY: HDF5 declares the function with this name and signature since version 1.10.
-                unsafe { std::mem::transmute::<*mut c_void, _>(symbol) }
-            }};
+                unsafe { *handle.get($name).ok()? }
+            };
         }
         Some(Self {
             get_filter_by_id: function!(c"H5Pget_filter_by_id2"),
@@ -98,7 +86,7 @@ impl Library {
             },
             fill_value_defined: function!(c"H5Pfill_value_defined"),
             get_fill_value: function!(c"H5Pget_fill_value"),
-            // SAFETY: an open handle that is never closed.
+            // SAFETY: a library that is never closed.
             errors: unsafe { Errors::load(handle) },
         })
     }
@@ -128,24 +116,74 @@ impl Errors {
     /// Looks the function and the identifiers of error classes up.
     ///
     /// # Safety
-    /// `handle` is an open handle of an HDF5 library that is never closed.
-    #[allow(clippy::missing_transmute_annotations, reason = "the fields have the types of the functions")]
-    unsafe fn load(handle: *mut c_void) -> Option<Self> {
-        let symbol = |name: &CStr| {
-            // SAFETY: an open handle, and a name that ends with a zero byte.
-            let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
-            (!symbol.is_null()).then_some(symbol)
-        };
-        let id = |name: &CStr| {
-            // SAFETY: HDF5 declares variables of type `hid_t` with these names, set before it calls any filter.
-            symbol(name).map(|variable| unsafe { variable.cast::<Id>().read() })
-        };
+    /// An HDF5 library that is never closed.
+    unsafe fn load(handle: &libloading::Library) -> Option<Self> {
+        // SAFETY: HDF5 declares variables of type `hid_t` with these names, set before it calls any filter.
+        let id = |name: &CStr| unsafe { handle.get::<*const Id>(name).ok().map(|variable| **variable) };
         Some(Self {
             // SAFETY: HDF5 declares the function with this signature.
-            push: unsafe { std::mem::transmute::<*mut c_void, _>(symbol(c"H5Epush2")?) },
+            push: unsafe { *handle.get(c"H5Epush2").ok()? },
             class: id(c"H5E_ERR_CLS_g")?,
             major: id(c"H5E_PLINE_g")?,
             minor: id(c"H5E_BADTYPE_g")?,
         })
     }
+}
+
+/// Returns where the module that contains an address is in memory, 0 for the program itself, and a function that opens
+/// it without loading anything.
+///
+/// # Safety
+/// `address` is null or a code address of this process.
+#[cfg(unix)]
+unsafe fn module_of(address: *const c_void) -> (usize, impl FnOnce() -> Option<libloading::Library>) {
+    use libloading::os::unix::{Library, RTLD_LAZY};
+
+    // SAFETY: a struct of pointers, for which zeros are null.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `dladdr` looks the address up and reads nothing there.
+    let found = !address.is_null() && unsafe { libc::dladdr(address, &raw mut info) } != 0;
+    let open = move || {
+        if found {
+            // SAFETY: the name comes from `dladdr` and ends with a zero byte.
+            let name = OsStr::from_bytes(unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes());
+            // SAFETY: with RTLD_NOLOAD no library is loaded, so that no code runs.
+            if let Ok(library) = unsafe { Library::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD) } {
+                return Some(library.into());
+            }
+        }
+        // Stands for the program, which may contain HDF5, and its libraries.
+        Some(Library::this().into())
+    };
+    (if found { info.dli_fbase as usize } else { 0 }, open)
+}
+
+/// Returns where the module that contains an address is in memory, 0 for the program itself, and a function that opens
+/// it without loading anything.
+///
+/// # Safety
+/// `address` is null or a code address of this process.
+#[cfg(windows)]
+unsafe fn module_of(address: *const c_void) -> (usize, impl FnOnce() -> Option<libloading::Library>) {
+    use libloading::os::windows::Library;
+
+    /// The name is an address in the module, which then stays loaded.
+    const FROM_ADDRESS: u32 = 4;
+    const PIN: u32 = 1;
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut isize) -> i32;
+    }
+
+    let mut module = 0;
+    let found = !address.is_null()
+        // SAFETY: the function looks the address up and reads nothing there.
+        && unsafe { GetModuleHandleExW(FROM_ADDRESS | PIN, address.cast(), &raw mut module) } != 0;
+    let open = move || match found {
+        // SAFETY: a handle of a module that stays loaded.
+        true => Some(unsafe { Library::from_raw(module) }.into()),
+        false => Library::this().ok().map(Into::into),
+    };
+    (if found { module as usize } else { 0 }, open)
 }

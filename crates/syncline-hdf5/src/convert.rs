@@ -5,10 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use syncline::Bound;
+use syncline::{Bound, ReadAt, WriteAt};
 use syncline_core::bound::Scaling;
 
 use crate::contents::Attributes;

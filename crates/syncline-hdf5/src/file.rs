@@ -5,11 +5,9 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use syncline::{ElementType, Shape};
+use syncline::{ElementType, ReadAt, Shape};
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -106,8 +104,8 @@ impl<'l> File<'l> {
         open: impl Fn(&crate::functions::Functions, *const std::ffi::c_char) -> Id,
     ) -> Result<Self> {
         let name = path.display().to_string();
-        let c =
-            CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::Missing(format!("{name}: no such file")))?;
+        let c = CString::new(path.as_os_str().as_encoded_bytes())
+            .map_err(|_| Error::Missing(format!("{name}: no such file")))?;
         let id = open(&library.f, c.as_ptr());
         if let (true, Some(text)) = (id < 0, other_format(path)) {
             return Err(Error::Unsupported(text.into()));

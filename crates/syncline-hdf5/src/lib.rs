@@ -7,7 +7,6 @@
 //! `docs/HDF5.md` describes the filter and its parameters.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-#![cfg(unix)]
 
 mod attributes;
 mod caller;

@@ -15,7 +15,7 @@ const VARIABLE: &str = "SYNCLINE_HDF5_LIBRARY";
 
 /// File names of the library: that of a development package first, then those of versions 2.1 to 1.10. Debian's names
 /// contain `serial`.
-#[cfg(not(target_os = "macos"))]
+#[cfg(not(any(target_os = "macos", windows)))]
 const NAMES: [&str; 9] = [
     "libhdf5.so",
     "libhdf5_serial.so",
@@ -30,6 +30,8 @@ const NAMES: [&str; 9] = [
 #[cfg(target_os = "macos")]
 const NAMES: [&str; 4] =
     ["libhdf5.dylib", "/opt/homebrew/lib/libhdf5.dylib", "/usr/local/lib/libhdf5.dylib", "libhdf5.310.dylib"];
+#[cfg(windows)]
+const NAMES: [&str; 2] = ["hdf5.dll", "libhdf5.dll"];
 
 /// An HDF5 library. It may have been built without support for threads, so that only one thread may use it.
 pub struct Library {

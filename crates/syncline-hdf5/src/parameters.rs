@@ -161,6 +161,9 @@ impl Parameters {
         if let Some(element) = element {
             bound.validate(element)?;
         }
+        let is_exact =
+            matches!(bound, Bound::Abs(error) if error < 1.0 && element.is_some_and(ElementType::is_integer));
+        let bound = if is_exact { Bound::Lossless } else { bound };
         let fill = match self.values[4] {
             0 => Fill::Auto,
             1 => Fill::None,
@@ -211,13 +214,13 @@ pub fn effort_word(effort: Option<Effort>) -> u32 {
 }
 
 /// Number 8: advanced options as hexadecimal digits, each 0 for the default. The first, the least significant one, is
-/// the coder (1 auto, 2 Huffman, 3 LZSS, 4 LZSS and Huffman). The others are the level of LZSS, the bytes of its
+/// the coder (1 auto, 2 numbers, 3 LZSS, 4 LZSS and Huffman). The others are the level of LZSS, the bytes of its
 /// symbols, the tiles (1 small, 2 large, 3 block), and the index (1 none).
 #[derive(Clone, Copy)]
 struct Digits(u32);
 
 /// The coders of the first digit.
-const CODERS: [Coder; 4] = [Coder::Auto, Coder::Huffman, Coder::Lzss, Coder::LzssHuffman];
+const CODERS: [Coder; 4] = [Coder::Auto, Coder::Numbers, Coder::Lzss, Coder::LzssHuffman];
 
 impl Digits {
     /// Returns the number for these options.
@@ -303,7 +306,7 @@ mod tests {
             let advanced: Advanced = text.parse().unwrap();
             assert_eq!(Digits::of(advanced).advanced().unwrap(), advanced, "{text}");
         }
-        assert_eq!(Digits::of("coder=huffman,level=3,symbol=4,tile=large,index=none".parse().unwrap()).0, 0x12432);
+        assert_eq!(Digits::of("coder=numbers,level=3,symbol=4,tile=large,index=none".parse().unwrap()).0, 0x12432);
         for unknown in [5, 10 << 4, 3 << 8, 4 << 12, 2 << 16, 1 << 20] {
             assert!(Digits(unknown).advanced().is_err(), "{unknown:#x}");
         }

@@ -18,11 +18,20 @@ pub const USER_DEFINED: c_int = 2;
 
 /// Completes the parameters for a type and a chunk shape. Passes its return address on, which is in the calling HDF5
 /// library.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(windows)))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn set_local(_creation: Id, _element: Id, _space: Id) -> c_int {
     // The fourth argument is in rcx; the return address is on top of the stack.
     core::arch::naked_asm!("mov rcx, [rsp]", "jmp {inner}", inner = sym set_local_from)
+}
+
+/// Completes the parameters for a type and a chunk shape. Passes its return address on, which is in the calling HDF5
+/// library.
+#[cfg(all(target_arch = "x86_64", windows))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn set_local(_creation: Id, _element: Id, _space: Id) -> c_int {
+    // The fourth argument is in r9; the return address is on top of the stack, before room for four arguments.
+    core::arch::naked_asm!("mov r9, [rsp]", "jmp {inner}", inner = sym set_local_from)
 }
 
 /// Completes the parameters for a type and a chunk shape. Passes its return address on, which is in the calling HDF5

@@ -144,14 +144,14 @@ def test_one_bound_only():
         syncline.compress(field((9,)), abs=1, bound=syncline.Bound("rel", 1))
     with pytest.raises(ValueError):
         syncline.compress(field((9,)), abs=-1)
-    with pytest.raises(ValueError, match="u8|integer|f32"):
-        syncline.compress(np.arange(9, dtype="u1"), abs=1)
+    with pytest.raises(ValueError, match="counts"):
+        syncline.compress(np.arange(9, dtype="u1"), pw_rel=0.1)
     with pytest.raises(ValueError, match="unknown error bound"):
         syncline.Bound("max", 1)
 
 
 def test_types_that_have_no_stream():
-    for array in (np.array(["a"]), np.array([object()]), np.zeros(3, "M8[s]"), np.zeros(3, "c8")):
+    for array in (np.array(["a"]), np.array([object()]), np.zeros(3, "V3")):
         with pytest.raises(TypeError, match="element type"):
             syncline.compress(array)
 
@@ -159,7 +159,7 @@ def test_types_that_have_no_stream():
 @pytest.mark.parametrize(
     "options",
     [
-        {"advanced": {"coder": "huffman"}},
+        {"advanced": {"coder": "numbers"}},
         {"advanced": {"coder": "lzss", "symbol": 4}},
         {"advanced": {"coder": "lzss+huffman", "level": 9}},
         {"effort": "fast"},

@@ -50,6 +50,18 @@ def test_a_relative_bound_is_resolved_once(tmp_path):
     assert np.abs(back[3:5].compute() - values[3:5]).max() <= bound
 
 
+@pytest.mark.parametrize("dtype", ["f2", "u1", "i2", "u4", "i8"])
+def test_every_type_has_bounds(dtype, tmp_path):
+    array = (100 + 20 * waves((40, 60, 60), (20, 60, 60))).astype(dtype)
+    syncline.dask.to_zarr(array, tmp_path / "a.zarr", rel=0.05)
+    values = array.compute(scheduler="sync").astype("f8")
+    stored = zarr.open_array(tmp_path / "a.zarr")
+    assert stored.dtype == dtype and np.abs(stored[...] - values).max() <= 0.05 * np.ptp(values)
+    exact = (array > 100).astype(bool)
+    syncline.dask.to_zarr(exact, tmp_path / "b.zarr", rel=0.05)
+    assert (zarr.open_array(tmp_path / "b.zarr")[...] == exact.compute(scheduler="sync")).all()
+
+
 @pytest.mark.parametrize("how", [{"fill": [-9999, 1e20]}, {"fill_value": -9999}])
 def test_fill_values_are_not_in_the_range(how, tmp_path):
     waves_ = waves((40, 100, 100), (20, 100, 100))

@@ -57,6 +57,19 @@ def test_register_makes_the_filter_known_to_netcdf4(tmp_path):
     assert run(read.format("import syncline.h5py as s; s.register(netCDF4); "), tmp_path / "a.h5") == "True\n"
 
 
+@pytest.mark.parametrize("dtype", ["f2", "u1", "i2", "u4", "i8"])
+def test_every_type_has_bounds(dtype, tmp_path):
+    values = (60 + 50 * np.sin(np.arange(6000).reshape(60, 100) / 50)).astype(dtype)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v", data=values, chunks=(30, 50), **syncline_h5py.filter(abs=2.5))
+        # Booleans of h5py are an enumeration.
+        file.create_dataset("b", data=values > 60, chunks=(30, 50), **syncline_h5py.filter(abs=2.5))
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["v"].dtype == dtype and (file["v"][...] != values).any()
+        assert np.abs(file["v"][...].astype("f8") - values).max() <= 2.5
+        assert (file["b"][...] == (values > 60)).all()
+
+
 def test_register_of_a_package_without_hdf5_fails():
     with pytest.raises(ValueError, match="numpy uses no HDF5 library"):
         syncline_h5py.register(np)

@@ -39,5 +39,5 @@ def test_failures_are_one_line_and_no_traceback(tmp_path):
         message = run(*words, status=1)
         assert message.startswith("error: ") and message.count("\n") == 1
     np.save(tmp_path / "numbers.npy", np.arange(3))
-    assert "losslessly" in run("compress", tmp_path / "numbers.npy", tmp_path / "x.syn", "--abs", "1", status=1)
+    assert "counts" in run("compress", tmp_path / "numbers.npy", tmp_path / "x.syn", "--pw-rel", "0.1", status=1)
     assert "usage" in run(status=2)

@@ -48,12 +48,43 @@ def test_other_buffers():
         assert np.asarray(codec.decode(codec.encode(buffer))).tobytes() == bytes(buffer)
     with pytest.raises((TypeError, ValueError)):
         codec.encode(np.array(["a", object()], object))
-    with pytest.raises(ValueError):
-        Syncline("abs", 0.1).encode(b"bytes have no error bound")
+    with pytest.raises(ValueError, match="bytes have no error bound"):
+        Syncline("abs", 0.1).encode(b"may be anything")
     with pytest.raises(ValueError, match="little-endian"):
         Syncline("abs", 0.1).encode(np.zeros(9, ">f4"))
     with pytest.raises(syncline.SynclineError):
         codec.decode(b"not a stream")
+
+
+@pytest.mark.parametrize("dtype", ["f2", "u1", "i2", "u4", "i8"])
+def test_every_type_has_bounds(dtype):
+    values = (60 + 50 * np.sin(np.arange(6000).reshape(60, 100) / 50)).astype(dtype)
+    for array in (values, values.T):
+        back = np.asarray(Syncline("abs", 2).decode(Syncline("abs", 2).encode(array)))
+        assert back.dtype == dtype and np.abs(back.astype("f8") - values.reshape(-1)).max() <= 2
+    if dtype != "f2":
+        with pytest.raises(ValueError, match="counts"):
+            Syncline("pw_rel", 0.1).encode(values)
+
+
+def test_booleans_and_times_are_exact_and_complex_numbers_are_pairs(tmp_path):
+    generator = np.random.default_rng(3)
+    codec = Syncline("abs", 0.01)
+    arrays = [
+        generator.random((20, 30)) < 0.4,
+        np.datetime64("2024-01-01", "ns") + generator.integers(0, 10**15, (20, 30)),
+        (generator.normal(size=(20, 30)) + 1j * generator.normal(size=(20, 30))).astype("c8"),
+    ]
+    for number, values in enumerate(arrays):
+        options = {"shape": values.shape, "chunks": (10, 20), "dtype": values.dtype, "compressors": codec}
+        stored = zarr.create_array(tmp_path / str(number), zarr_format=2, **options)
+        stored[...] = values
+        back = zarr.open_array(tmp_path / str(number))[...]
+        assert back.dtype == values.dtype
+        if values.dtype.kind == "c":
+            assert np.abs((back - values).view("f4")).max() <= 0.01 and (back != values).any()
+        else:
+            assert (back == values).all()
 
 
 def test_efforts():

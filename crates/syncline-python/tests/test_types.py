@@ -22,7 +22,7 @@ def test_stubs_describe_the_module():
 
 def test_annotations_are_consistent():
     assert (Path(syncline.__file__).parent / "py.typed").exists()
-    modules = ("syncline", "syncline.cuda", "syncline.numcodecs")
+    modules = ("syncline", *(f"syncline.{name}" for name in ("cuda", "numcodecs", "safetensors", "h5py", "xarray")))
     run("mypy", "--strict", "--follow-untyped-imports", *(word for name in modules for word in ("-m", name)))
 
 

@@ -243,12 +243,13 @@ fn element_of(data_type: &DataType) -> Result<ElementType, CodecError> {
     Ok(element)
 }
 
-/// Returns the fill value of an array as a number, for the types that have bounds.
+/// Returns the fill value of an array as a number.
 fn number_of(fill_value: &FillValue, element: ElementType) -> Option<f64> {
-    let bytes = fill_value.as_ne_bytes();
-    match element {
-        ElementType::F32 => bytes.try_into().ok().map(|bytes| f64::from(f32::from_ne_bytes(bytes))),
-        ElementType::F64 => bytes.try_into().ok().map(f64::from_ne_bytes),
-        _ => None,
+    let mut bytes = fill_value.as_ne_bytes().to_vec();
+    if cfg!(target_endian = "big") {
+        bytes.reverse();
     }
+    let mut bits = [0; 8];
+    bits.get_mut(..bytes.len()).filter(|bits| bits.len() == element.size())?.copy_from_slice(&bytes);
+    Some(element.number_of_bits(u64::from_le_bytes(bits)))
 }

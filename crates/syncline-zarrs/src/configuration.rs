@@ -164,15 +164,9 @@ impl SynclineConfiguration {
     /// Checks that chunks of this type can be compressed.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a bound with elements other than `float32` and `float64`.
+    /// [`Error::InvalidArgument`] for a bound that elements of the type do not have.
     pub fn check_type(&self, element: ElementType) -> Result<()> {
-        match self.bound()? {
-            Bound::Lossless => Ok(()),
-            _ if matches!(element, ElementType::F32 | ElementType::F64) => Ok(()),
-            _ => {
-                Err(invalid(format!("error bounds are for float32 and float64, not {element}: use mode \"lossless\"")))
-            }
-        }
+        self.bound()?.validate(element)
     }
 }
 

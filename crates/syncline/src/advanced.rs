@@ -11,7 +11,7 @@ use syncline_core::pipeline::Coder;
 
 /// The keys of the text form with their values, for messages.
 const KEYS: &str =
-    "coder=auto|huffman|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8, tile=small|large|block";
+    "coder=auto|numbers|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8, tile=small|large|block";
 
 /// Single choices of the encoder, for those who have measured that another one than that of the effort serves them
 /// better. `docs/ADVANCED.md` in the repository describes each.

@@ -161,13 +161,13 @@ pub(crate) fn pipeline_obstacle(pipeline: Pipeline, coder: &CoderOptions) -> Opt
     (pipeline == Pipeline::Lossless && !is_on_gpu(coder.coder)).then(|| text.into())
 }
 
-/// Returns the reason why only the CPU decompresses from such a stream, if there is one. `has_planes` returns whether
-/// it has lossless chunks of planes; it is called only if that matters.
+/// Returns the reason why only the CPU decompresses from such a stream, if there is one. `has_numbers` returns whether
+/// it has chunks of numbers; it is called only if that matters.
 pub(crate) fn decode_obstacle(
     backend: Backend,
     header: &Header,
     contiguous: bool,
-    has_planes: impl FnOnce() -> Result<bool>,
+    has_numbers: impl FnOnce() -> Result<bool>,
 ) -> Result<Option<String>> {
     if header.pipeline != Pipeline::Lossless
         && let Some(obstacle) = type_obstacle(header.element_type)
@@ -182,7 +182,7 @@ pub(crate) fn decode_obstacle(
         Pipeline::Lossless if header.index != IndexKind::Symbol => {
             "lossless streams without an index are decompressed on the CPU"
         }
-        Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
+        Pipeline::Lossless if has_numbers()? => "numbers are decompressed on the CPU",
         _ => return Ok(None),
     };
     Ok(Some(text.into()))
@@ -208,9 +208,9 @@ mod tests {
             assert!(choice.gpus.is_none(), "{backend}");
         }
         let cuda = Backend::Cuda(CudaDevices::All);
-        assert!(obstacle(cuda, Coder::Huffman).is_some() && obstacle(cuda, Coder::Auto).is_some());
+        assert!(obstacle(cuda, Coder::Numbers).is_some() && obstacle(cuda, Coder::Auto).is_some());
         assert!(obstacle(cuda, Coder::LzssHuffman).is_none());
-        for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Huffman] {
+        for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Numbers] {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
                 assert!(encode_obstacle(&options, ElementType::F64).is_none());
@@ -219,7 +219,7 @@ mod tests {
         }
         let shape = Shape::new(&[1]).unwrap();
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());
-        let decode = |backend, planes| decode_obstacle(backend, &header, true, || Ok(planes)).unwrap();
+        let decode = |backend, numbers| decode_obstacle(backend, &header, true, || Ok(numbers)).unwrap();
         assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, ..header.clone() };

@@ -100,7 +100,7 @@ impl Estimate {
 }
 
 impl Sample {
-    /// Takes the sample of an array that starts at byte `offset` of a source. All elements of `f32` and `f64` are
+    /// Takes the sample of an array that starts at byte `offset` of a source. All elements are
     /// scanned for the value range and the fill values, which the fill option states.
     ///
     /// # Errors

@@ -161,7 +161,7 @@ impl CompressOptions {
     pub fn advanced_without_effect(&self) -> Vec<(&'static str, &'static str)> {
         let Advanced { coder, index, level, symbol, tile } = self.advanced;
         let is_lossy = self.bound != Bound::Lossless;
-        let without_lzss = self.coder() == Coder::Huffman;
+        let without_lzss = self.coder() == Coder::Numbers;
         let without_index = self.coder() == Coder::Lzss;
         let checks = [
             (coder.is_some() && is_lossy, ("coder", "with an error bound")),

@@ -242,8 +242,8 @@ impl<S: ReadAt> StreamFile<S> {
             threads => threads,
         };
         let contiguous = stretch(&self.geometry, region).is_some();
-        let has_planes = || self.has_planes();
-        let obstacle = decode_obstacle(options.backend(), &self.header, contiguous, has_planes)?;
+        let has_numbers = || self.has_numbers();
+        let obstacle = decode_obstacle(options.backend(), &self.header, contiguous, has_numbers)?;
         Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
     }
 
@@ -266,13 +266,13 @@ impl<S: ReadAt> StreamFile<S> {
         self.header.index == IndexKind::Symbol
     }
 
-    /// Returns whether there is a chunk of planes, according to the headers of the records.
-    fn has_planes(&self) -> Result<bool> {
+    /// Returns whether there is a chunk of numbers, according to the headers of the records.
+    fn has_numbers(&self) -> Result<bool> {
         let mut header = [0; RECORD_HEADER_LEN];
         for chunk in 0..self.table.chunks() {
             // The table only has records that are at least as long as a header.
             self.source.read_exact_at(&mut header, self.table.record(chunk).0)?;
-            if record_kind(&header) == Some(ChunkKind::Lossless) {
+            if record_kind(&header) == Some(ChunkKind::Numbers) {
                 return Ok(true);
             }
         }

@@ -129,14 +129,14 @@ fn array(element: ElementType, kind: u32, count: usize, seed: u64) -> Vec<u64> {
         0 => wave(i, 30.0),
         1 => rng.next() & mask,
         2 => [0, mask, mask >> 1, (mask >> 1) + 1, 1][(rng.next() % 5) as usize],
-        3 => wave(i, 12.0) + u64::from(i % 97 == 0),
+        3 => wave(i, 12.0) + u64::from(i.is_multiple_of(97)),
         4 => 7,
         5 => [3, 11][(rng.next() % 2) as usize],
         // Subnormals, ties.
         6 => rng.next() % 2048,
         // Integers of 64 bits that are close to each other and far from 0.
         7 => (mask / 3).wrapping_add(rng.next() % 100) & mask,
-        8 => (wave(i, 1.0) | rng.next() % 4 << (bits - 2)) & mask,
+        8 => (wave(i, 1.0) | ((rng.next() % 4) << (bits - 2))) & mask,
         _ => (rng.next() % 256 * (rng.next() % 256)) & mask,
     };
     (0..count).map(|i| one(i, &mut rng) & mask).collect()

@@ -359,9 +359,8 @@ fn bound_invalid_for_the_type_is_the_same_error_on_every_backend() {
     let values = [0i32; 6];
     let view = ArrayView::new(&values, &[6]).unwrap();
     for backend in [Backend::Cuda(CudaDevices::One(4000)), Backend::Auto, Backend::Cpu] {
-        for bound in [Bound::Abs(1.0), Bound::Psnr(50.0), Bound::PwRel(0.1)] {
-            let error = compress(&view, &CompressOptions::new(bound).with_backend(backend)).unwrap_err();
-            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("i32")), "{backend}: {error}");
-        }
+        let options = CompressOptions::new(Bound::PwRel(0.1)).with_backend(backend);
+        let error = compress(&view, &options).unwrap_err();
+        assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("i32")), "{backend}: {error}");
     }
 }

@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 24] = [
+const CASES: [Case; 30] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_2d_abs_fill", ElementType::F32, &[50, 45], Bound::Abs(0.05), IndexKind::Symbol),
     case("f32_1d_outliers", ElementType::F32, &[1500], Bound::Abs(1e-4), IndexKind::Symbol),
@@ -50,6 +50,12 @@ const CASES: [Case; 24] = [
     case("f64_2d_abs", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
     case("f32_2d_abs_rewritable", ElementType::F32, &[50, 45], Bound::Abs(0.03), IndexKind::Symbol),
     case("f32_1d_best_pw_rel", ElementType::F32, &[3000], Bound::PwRel(1e-2), IndexKind::Symbol),
+    case("u16_2d_abs", ElementType::U16, &[50, 45], Bound::Abs(4.0), IndexKind::Symbol),
+    case("u8_3d_rel_large", ElementType::U8, &[17, 18, 21], Bound::Rel(0.02), IndexKind::Symbol),
+    case("f16_2d_rel", ElementType::F16, &[50, 45], Bound::Rel(1e-2), IndexKind::Symbol),
+    case("bf16_2d_abs_block", ElementType::Bf16, &[130, 90], Bound::Abs(0.5), IndexKind::Symbol),
+    case("i64_1d_abs", ElementType::I64, &[3000], Bound::Abs(25.0), IndexKind::Symbol),
+    case("i32_2d_abs_rewritable", ElementType::I32, &[50, 45], Bound::Abs(9.0), IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
 ];
 
@@ -97,6 +103,12 @@ fn array_bytes(case: &Case) -> Vec<u8> {
             ElementType::U16 => out.extend_from_slice(&((wave + noise) as u16).to_le_bytes()),
             ElementType::I32 => out.extend_from_slice(&((wave * 50 + noise) as i32 - 7).to_le_bytes()),
             ElementType::U8 => out.push(rng.next() as u8),
+            ElementType::I64 => out.extend_from_slice(&((1 << 60) + (wave * 50 + noise) as i64).to_le_bytes()),
+            ElementType::F16 | ElementType::Bf16 => {
+                let value = f64::from((wave as f32 - 300.0) / 16.0 + noise as f32 / 256.0);
+                let bits = if i % 211 == 33 { Some(0x7FC7) } else { case.element_type.bits_of_number(value) };
+                out.extend_from_slice(&bits.unwrap_or(0).to_le_bytes()[..2]);
+            }
             other => unreachable!("no case holds {other}"),
         }
     }
@@ -109,7 +121,7 @@ fn write_current(case: &Case) -> Vec<u8> {
     let pipeline = match case.name {
         name if name.ends_with("_lzss") => Coder::Lzss,
         name if name.ends_with("_lzss_huffman") => Coder::LzssHuffman,
-        _ => Coder::Huffman,
+        _ => Coder::Numbers,
     };
     let effort = if case.name.contains("_best") { Effort::Best } else { Effort::Balanced };
     let advanced = Advanced::default().with_index(case.index).with_coder(pipeline);
@@ -183,9 +195,14 @@ fn golden_streams_decode_within_their_bound() {
         assert_eq!((array.shape().extents(), array.bytes().len()), (case.extents, original.len()), "{}", case.name);
         let element = case.element_type.size();
         for (x, y) in original.chunks_exact(element).zip(array.bytes().chunks_exact(element)) {
-            let value = |b: &[u8]| match case.element_type {
-                ElementType::F32 => f64::from(f32::from_le_bytes(b.try_into().unwrap())),
-                _ => f64::from_le_bytes(b.try_into().unwrap()),
+            let value = |b: &[u8]| {
+                let mut bits = [0; 8];
+                bits[..b.len()].copy_from_slice(b);
+                match (case.element_type, u64::from_le_bytes(bits)) {
+                    // All are close to 2^60.
+                    (ElementType::I64, bits) => (bits as i64 - (1 << 60)) as f64,
+                    (element, bits) => element.number_of_bits(bits),
+                }
             };
             let within = x == y
                 || match case.bound {

@@ -59,7 +59,7 @@ fn compressed<T: Element + Into<f64>>(values: &[T], bound: Bound, what: &str) ->
     let view = ArrayView::new(values, &[SIDE as u64, SIDE as u64]).unwrap();
     let options = CompressOptions::new(bound)
         .with_fill(Fill::Auto)
-        .with_advanced(Advanced::default().with_coder(Coder::Huffman))
+        .with_advanced(Advanced::default().with_coder(Coder::Numbers))
         .with_threads(2);
     let stream = compress(&view, &options.clone().with_backend(Backend::Cpu)).unwrap();
     if bound != Bound::Lossless {
@@ -139,7 +139,7 @@ fn a_bound_below_the_precision_of_most_values_is_lossless() {
         inspect(
             &compress(
                 &view,
-                &CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(Coder::Huffman)),
+                &CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(Coder::Numbers)),
             )
             .unwrap(),
         )

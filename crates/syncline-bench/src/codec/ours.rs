@@ -48,7 +48,7 @@ pub fn lossless_variants(on_gpu: bool) -> Vec<Variant> {
     let coder = |coder: Coder| {
         advanced(&format!("balanced, coder {coder}"), Effort::Balanced, Advanced::default().with_coder(coder))
     };
-    let own = if on_gpu { Coder::LzssHuffman } else { Coder::Huffman };
+    let own = if on_gpu { Coder::LzssHuffman } else { Coder::Numbers };
     vec![coder(own), coder(Coder::Lzss)]
 }
 

@@ -34,7 +34,7 @@ impl EffortArgs {
 pub struct AdvancedArgs {
     /// A choice that the effort otherwise stands for, such as tile=large or level=9 (docs/ADVANCED.md); repeatable.
     ///
-    /// The keys and their values: coder=auto|huffman|lzss|lzss+huffman, index=symbol|none, level=1-9,
+    /// The keys and their values: coder=auto|numbers|lzss|lzss+huffman, index=symbol|none, level=1-9,
     /// symbol=auto|1|2|4|8, and tile=small|large|block.
     #[arg(long, value_name = "KEY=VALUE", env = "SYNCLINE_ADVANCED", hide_env = true, help_heading = ADVANCED)]
     advanced: Vec<String>,

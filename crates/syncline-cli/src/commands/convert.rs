@@ -2,7 +2,6 @@
 
 mod bounds;
 mod changes;
-#[cfg(unix)]
 mod of_hdf5;
 mod zarr;
 
@@ -126,14 +125,4 @@ fn as_json(args: &ConvertArgs, done: &Conversion, seconds: f64) -> Value {
         "other_datasets": done.others,
         "null_references": done.lost_references,
     })
-}
-
-#[cfg(not(unix))]
-mod of_hdf5 {
-    use super::*;
-
-    /// Fails.
-    pub fn convert(_: &ConvertArgs, _: Option<Vec<f64>>) -> Outcome<Conversion> {
-        Err(Failure::data("HDF5 files are converted on Unix systems only: use h5repack with the filter"))
-    }
 }

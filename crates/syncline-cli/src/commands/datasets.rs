@@ -141,7 +141,6 @@ fn one<C: Container>(args: &DecompressArgs, input: &Path, container: &C, name: &
 }
 
 /// Decompresses streams to datasets of an HDF5 file.
-#[cfg(unix)]
 fn to_file(args: &DecompressArgs, place: &Destination, tasks: &[(&Path, &str)], talk: Talk) -> Outcome<Vec<Value>> {
     use syncline_hdf5::{Dataset, File};
 
@@ -201,13 +200,6 @@ fn to_file(args: &DecompressArgs, place: &Destination, tasks: &[(&Path, &str)], 
     target.close().map_err(failed)?;
     output.commit(args.files.rm)?;
     Ok(results)
-}
-
-/// Fails.
-#[cfg(not(unix))]
-fn to_file(_: &DecompressArgs, place: &Destination, _: &[(&Path, &str)], _: Talk) -> Outcome<Vec<Value>> {
-    let file = place.container.display();
-    Err(Failure::data(format!("{file}: HDF5 files can be written on Unix systems only: write a .npy file")))
 }
 
 /// Decompresses streams to arrays of a Zarr store.

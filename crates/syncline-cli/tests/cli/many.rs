@@ -172,7 +172,11 @@ fn the_environment_gives_defaults() {
     // The command line has the last word.
     succeeded(
         lossless,
-        run("SYNCLINE_ADVANCED", "coder=huffman,level=2", &format!("{lossless} --advanced coder=lzss -o env.syn -f")),
+        run(
+            "SYNCLINE_ADVANCED",
+            "coder=numbers,index=none",
+            &format!("{lossless} --advanced coder=lzss -o env.syn -f"),
+        ),
     );
     assert_eq!(w.read("env.syn"), w.read("option.syn"));
 }

@@ -152,7 +152,7 @@ def test_bounds_for_unknown_or_conflicting_names_fail(syncline, climate):  # noq
     before = sorted(path.name for path in climate.parent.iterdir())
     for options, text in [
         (["--rel", "t?x=1e-3"], "--rel t?x=0.001: no floating-point array has such a name: name some of /"),
-        (["--abs", "kind=1"], "--abs kind=1: /kind holds i16, and an error bound is for f32 and f64"),
+        (["--pw-rel", "kind=0.1"], "--pw-rel kind=0.1: /kind: arrays of i16 have no point-wise relative bound"),
         (["--abs", "k*=1"], "no floating-point array has such a name"),
         (["--lossless", "none"], "no floating-point array has such a name"),
         (["--rel", "ta=1e-3", "--abs", "ta=1"], "are both for /ta"),

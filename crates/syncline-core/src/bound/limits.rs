@@ -52,6 +52,15 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// Returns how much values of up to this magnitude may be rounded by.
+    pub fn rounding_of(&self, element: ElementType, magnitude: f64) -> f64 {
+        // Of types of 16 bits, exactly: half of the distance of neighbors is the same up to the next power of two.
+        let power = f64::from_bits(magnitude.to_bits() & !((1 << 52) - 1));
+        self.rounding * if element.is_half() { power } else { magnitude }
+    }
+}
+
 /// Returns `share` times the extent of a range. The extent itself may overflow an f64 although its share does not.
 pub(super) fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
     let extent = high - low;

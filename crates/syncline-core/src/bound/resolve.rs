@@ -87,7 +87,7 @@ impl Resolved {
         // step could overflow.
         let largest = computed_bound(element, magnitude.unwrap_or(f64::INFINITY));
         let bound = computed.min(largest).min(limits.largest_bound);
-        let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
+        let rounding = limits.rounding_of(element, magnitude.unwrap_or(0.0));
         let mut step = match magnitude {
             _ if self.rewritable => 2.0 * limits.rewritable_share * computed.min(limits.largest_bound),
             Some(_) if bound - rounding >= bound / 2.0 => 2.0 * (bound - rounding),

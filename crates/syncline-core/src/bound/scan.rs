@@ -3,12 +3,14 @@
 //! A scan may be made in parts, in any order and of any size; the result is the same.
 
 mod block;
+mod convert;
 mod settle;
 
 use std::convert::Infallible;
 
 pub use block::BlockStats;
 use block::{Bytes, Key, Whole};
+use convert::{bits_of, stored_bits};
 
 use super::lattice::{MOST_VALUES, spacing};
 use super::limits::{Limits, quantizable_magnitude};
@@ -16,14 +18,10 @@ use super::linear::{computed_bound, linear_bound};
 use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
 use crate::bits::lots::place_in_lot;
-use crate::quantize::{Real, Stored};
 
 /// The approximate number of values that are sampled. They show whether an extreme repeats, and how many values are too
 /// large for the bound to be quantized.
 const SAMPLES: u64 = 1 << 16;
-
-/// Elements that are converted at a time.
-const CONVERTED: usize = 16 * block::BLOCK;
 
 /// The most fill values that are detected, which leaves a pattern for NaN.
 const MAX_DETECTED: usize = 3;
@@ -235,18 +233,6 @@ impl Scan {
         }
     }
 
-    /// Adds elements as the values that are computed with, some at a time.
-    fn add_converted<T: Real>(&mut self, first: u64, bytes: &[u8], add: impl Fn(&mut Self, u64, &[T])) {
-        let (stored, size) = (Stored::<T>::new(self.element, 0, &[]), self.element.size());
-        assert!(bytes.len().is_multiple_of(size), "{} bytes are no whole number of elements", bytes.len());
-        let mut values = vec![T::zeroed(); CONVERTED.min(bytes.len() / size)];
-        for (first, bytes) in (first..).step_by(CONVERTED).zip(bytes.chunks(CONVERTED * size)) {
-            let values = &mut values[..bytes.len() / size];
-            stored.load_bytes(bytes, values);
-            add(self, first, values);
-        }
-    }
-
     fn add_words<K: Key, W: Bytes<K>>(&mut self, first: u64, words: &[W]) {
         let mut patterns = [K::ZERO; MAX_FILLS];
         for (pattern, &bits) in patterns.iter_mut().zip(&self.excluded) {
@@ -318,8 +304,8 @@ impl Scan {
         values.map(value).filter(|value| value.is_finite()).collect()
     }
 
-    /// Returns how many values were sampled, and how many of them are too large for the bound. Of types of 16 bits, this
-    /// is also known for bounds that depend on the range.
+    /// Returns how many values were sampled, and how many of them are too large for the bound. Of types of 16 bits,
+    /// this is also known for bounds that depend on the range.
     fn samples_of_bound(&self) -> (u64, u64) {
         if !self.element.is_half() {
             return (self.sampled, self.sampled_too_large);
@@ -458,27 +444,6 @@ impl From<&Scan> for ArrayStats {
             minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 4096 && is_float),
             zero: Some(zero).filter(|pattern| pattern.count > 0 && is_float),
         }
-    }
-}
-
-/// Returns the bits that a value has in a scan; `None` if no element has that value.
-fn bits_of(element: ElementType, value: f64) -> Option<u64> {
-    let bits = element.bits_of_number(value)?;
-    Some(match (element, element.computed()) {
-        (ElementType::U64, _) => bits ^ 1 << 63,
-        (ElementType::I64, _) => bits,
-        (_, ElementType::F32) => Stored::<f32>::new(element, 0, &[]).value(bits).bits(),
-        _ => Stored::<f64>::new(element, 0, &[]).value(bits).bits(),
-    })
-}
-
-/// Returns the bits of the element that has these bits in a scan.
-fn stored_bits(element: ElementType, bits: u64) -> u64 {
-    match (element, element.computed()) {
-        (ElementType::U64, _) => bits ^ 1 << 63,
-        (ElementType::I64, _) => bits,
-        (_, ElementType::F32) => Stored::<f32>::new(element, 0, &[]).bits(Real::from_bits(bits)),
-        _ => Stored::<f64>::new(element, 0, &[]).bits(Real::from_bits(bits)),
     }
 }
 

@@ -31,7 +31,7 @@ impl ArrayStats {
     /// Examines all elements of an array in memory that is to be compressed with this bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the bound is invalid.
+    /// [`Error::InvalidArgument`](crate::error::Error::InvalidArgument) if the bound is invalid.
     pub fn of(array: &ArrayView<'_>, bound: Bound, fill: Fill) -> Result<Self> {
         let element = array.element_type();
         bound.validate(element)?;

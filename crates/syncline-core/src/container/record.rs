@@ -27,8 +27,8 @@ pub(super) const CHECKSUM_AT: usize = 24;
 pub enum ChunkKind {
     /// The elements without compression, in tile order.
     Raw = 0,
-    /// Planes of zigzag-coded residuals.
-    Lossless = 1,
+    /// Numbers as bins and raw bits.
+    Numbers = 1,
     /// Quantization codes of tiles.
     Quantized = 2,
     /// LZSS tokens of elements or residuals.
@@ -39,7 +39,7 @@ pub enum ChunkKind {
 
 impl ChunkKind {
     fn from_code(code: u64) -> Option<Self> {
-        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss, Self::Blocks]
+        [Self::Raw, Self::Numbers, Self::Quantized, Self::Lzss, Self::Blocks]
             .into_iter()
             .find(|&kind| kind as u64 == code)
     }
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn a_header_tells_what_it_was_made_of() {
-        use ChunkKind::{Blocks, Lossless, Lzss, Quantized, Raw};
-        for (code, kind) in [Raw, Lossless, Quantized, Lzss, Blocks].into_iter().enumerate() {
+        use ChunkKind::{Blocks, Lzss, Numbers, Quantized, Raw};
+        for (code, kind) in [Raw, Numbers, Quantized, Lzss, Blocks].into_iter().enumerate() {
             let mut record = Vec::new();
             let builder = RecordBuilder::begin(&mut record, kind, 7 << 40);
             record.extend_from_slice(&[1; 20]);

@@ -43,10 +43,6 @@ pub struct TileSection {
     pub scheme: u8,
     /// The Lorenzo predictors that its tiles may have.
     pub predictors: [u8; 3],
-    /// Bytes of a plane symbol, 0 for a quantized chunk.
-    pub plane_bytes: u8,
-    /// Bit `i`: plane `i` is Huffman-coded.
-    pub coded_planes: u16,
     /// Whether tiles have classes.
     pub classes: bool,
     /// The tiles, in order.
@@ -94,8 +90,7 @@ impl TileSection {
         out.extend_from_slice(&(tiles.len() as u32).to_le_bytes());
         out.push(self.scheme);
         out.extend_from_slice(&self.predictors);
-        out.extend_from_slice(&[flags, self.plane_bytes]);
-        out.extend_from_slice(&self.coded_planes.to_le_bytes());
+        out.extend_from_slice(&[flags, 0, 0, 0]);
         let live = || tiles.iter().filter(|t| !t.constant);
         pack_aligned::<1>(out, tiles.iter().map(|t| u8::from(t.constant)));
         pack_aligned::<2>(out, live().map(|t| t.predictor));
@@ -122,9 +117,7 @@ impl TileSection {
         let scheme = fields.u8()?;
         let predictors = fields.array()?;
         let flags = fields.u8()?;
-        let plane_bytes = fields.u8()?;
-        let coded_planes = fields.u16()?;
-        if count != tiles || flags & !(MASKS | CLASSES | SIGNS) != 0 {
+        if fields.take(3)? != [0; 3] || count != tiles || flags & !(MASKS | CLASSES | SIGNS) != 0 {
             return Err(bad("its tile section does not fit the shape"));
         }
         // Memory: `tiles` comes from the chunk geometry and the bitmap that follows has a bit for each.
@@ -160,7 +153,7 @@ impl TileSection {
             return Err(bad("its tile section is too long"));
         }
         let classes = flags & CLASSES != 0;
-        Ok(Self { scheme, predictors, plane_bytes, coded_planes, classes, tiles: metas })
+        Ok(Self { scheme, predictors, classes, tiles: metas })
     }
 }
 
@@ -189,8 +182,7 @@ mod tests {
     proptest! {
         #[test]
         fn round_trips(tiles in prop::collection::vec(meta(), 0..70), scheme in any::<u8>()) {
-            let (plane_bytes, coded_planes, predictors) = (0, 0, [1, 2, scheme]);
-            let section = TileSection { scheme, predictors, plane_bytes, coded_planes, classes: true, tiles };
+            let section = TileSection { scheme, predictors: [1, 2, scheme], classes: true, tiles };
             let mut bytes = Vec::new();
             section.write(&mut bytes);
             prop_assert_eq!(&TileSection::parse(&bytes, section.tiles.len(), 4, "test").unwrap(), &section);

@@ -76,6 +76,8 @@ pub fn context_row<I: InstructionSet>(
     unit: &Unit,
     (half_octaves, sums, out): (&HalfOctaves, &mut [i32], &mut [u8]),
 ) {
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = isa;
     let [start, end] = unit.x;
     let sums = &mut sums[..end - start];
     let mut is_first = true;

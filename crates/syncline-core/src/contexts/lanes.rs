@@ -6,10 +6,10 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 
-use super::activity::{CLASSES, CONTEXTS, HalfOctaves, half_octaves};
+use super::activity::{CLASSES, HalfOctaves, half_octaves};
 use super::symbol::{SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
-use crate::simd::InstructionSet;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Most states of a unit.
 pub const MOST_LANES: usize = 32;
@@ -59,16 +59,6 @@ impl Event {
 /// What elements without a code have in place of a context.
 pub const NO_CONTEXT: u8 = u8::MAX;
 
-/// Codes units.
-#[derive(Debug)]
-pub struct Encoder {
-    /// By context.
-    tables: Vec<DivisionTable>,
-    of_context: [u8; CONTEXTS],
-    /// Words in the order in which they leave the states, which is the opposite of that of the decoder.
-    words: Vec<u16>,
-}
-
 /// A unit whose codes are known: its events, and where each of its runs ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'a> {
@@ -78,10 +68,19 @@ pub struct Events<'a> {
     pub ends: &'a [u32],
 }
 
+/// Codes units.
+#[derive(Debug)]
+pub struct Encoder {
+    tables: Vec<DivisionTable>,
+    of_context: [u8; 256],
+    /// Room for the words of a unit, which are found from the last to the first.
+    words: Vec<u16>,
+}
+
 impl Encoder {
     /// Prepares the tables of a chunk.
     pub fn new(tables: &Tables) -> Self {
-        let of_context = tables.of_context;
+        let of_context = std::array::from_fn(|context| tables.of_context.get(context).copied().unwrap_or(0));
         Self { tables: tables.tables.iter().map(DivisionTable::new).collect(), of_context, words: Vec::new() }
     }
 
@@ -90,31 +89,35 @@ impl Encoder {
         if unit.events.iter().all(|event| event.code() == 0) {
             return 0;
         }
-        let mut states = [LOWEST; MOST_LANES];
-        self.words.clear();
-        for (number, &end) in unit.ends.iter().enumerate().rev() {
-            let start = if number > 0 { unit.ends[number - 1] } else { 0 };
-            for group in unit.events[start as usize..end as usize].chunks(lanes).rev() {
-                self.put_group(group, &mut states);
-            }
+        // A code takes at most two words, of which the first is written even if it is not taken.
+        let room = 2 * unit.events.len() + 1;
+        if self.words.len() < room {
+            self.words.resize(room, 0);
         }
+        let (states, first) = simd::run(EncodeUnit { encoder: self, unit, lanes });
         states[..lanes].iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
-        out.extend(self.words.iter().rev().flat_map(|word| word.to_le_bytes()));
-        self.words.len() + 2 * lanes
+        let words = &self.words[first..];
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        words.len() + 2 * lanes
     }
 
-    /// Codes a group, the last event first.
+    /// Codes a group, the last event first. Its words end before `at`, which becomes that of the first.
     #[inline(always)]
-    fn put_group(&mut self, group: &[Event], states: &mut [u32; MOST_LANES]) {
-        for (event, state) in group.iter().zip(&mut *states).rev() {
-            let Symbol { bits, count, .. } = Symbol::of(event.code());
-            if count > FIRST_BITS {
-                let count = count - FIRST_BITS;
-                if *state >> (32 - count) != 0 {
-                    self.words.push(*state as u16);
-                    *state >>= 16;
-                }
-                *state = *state << count | bits >> FIRST_BITS;
+    fn put_group(&mut self, group: &[Event], states: &mut [u32; MOST_LANES], at: &mut usize) {
+        let words = &mut self.words;
+        // Without a branch, which would be taken at random.
+        let mut put = |state: u32, is_full: bool| {
+            words[*at - 1] = state as u16;
+            *at -= usize::from(is_full);
+            if is_full { state >> 16 } else { state }
+        };
+        let magnitudes = group.iter().fold(0, |all, event| all | event.code().unsigned_abs());
+        if magnitudes >= FIRST_WITH_FURTHER {
+            for (event, state) in group.iter().zip(&mut *states).rev() {
+                let Symbol { bits, count, .. } = Symbol::of(event.code());
+                let count = count.saturating_sub(FIRST_BITS);
+                let before = put(*state, u64::from(*state) >> (32 - count) != 0);
+                *state = before << count | bits >> FIRST_BITS;
             }
         }
         for (event, state) in group.iter().zip(states).rev() {
@@ -124,52 +127,78 @@ impl Encoder {
             let Symbol { symbol, bits, count } = Symbol::of(event.code());
             let count = count.min(FIRST_BITS);
             let table = &self.tables[usize::from(self.of_context[usize::from(event.context())])];
-            let Division { inverse, bias, complement, last } = table.0[usize::from(symbol)];
+            let Division { inverse, bias, frequency } = table.0[usize::from(symbol) % SYMBOLS_PADDED];
             // The symbol and the bits leave the state together.
-            if *state > last >> count {
-                self.words.push(*state as u16);
-                *state >>= 16;
-            }
-            let above = *state << count | bits & ((1 << count) - 1);
+            let is_full = u64::from(*state) >= u64::from(frequency) << (32 - TABLE_LOG2 - count);
+            let before = put(*state, is_full);
+            let above = before << count | bits & ((1 << count) - 1);
             let quotient = ((u128::from(above) * u128::from(inverse)) >> 64) as u32;
-            *state = above + bias + quotient * complement;
+            *state = above + u32::from(bias) + quotient * (TOTAL - u32::from(frequency));
         }
     }
 }
 
-/// How a state takes a symbol without a division: with its quotient by the frequency, it grows by `bias` and `quotient`
-/// times `complement`.
+/// The smallest magnitude with more raw bits than [`FIRST_BITS`].
+const FIRST_WITH_FURTHER: u32 = 1 << (FIRST_BITS + 2);
+
+/// Codes a unit. Returns its states, and where its words begin.
+struct EncodeUnit<'a, 'b> {
+    encoder: &'a mut Encoder,
+    unit: Events<'b>,
+    lanes: usize,
+}
+
+impl Kernel for EncodeUnit<'_, '_> {
+    type Output = ([u32; MOST_LANES], usize);
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> Self::Output {
+        let Self { encoder, unit: Events { events, ends }, lanes } = self;
+        let (mut states, mut at) = ([LOWEST; MOST_LANES], encoder.words.len());
+        for (number, &end) in ends.iter().enumerate().rev() {
+            let start = if number > 0 { ends[number - 1] } else { 0 };
+            for group in events[start as usize..end as usize].chunks(lanes).rev() {
+                encoder.put_group(group, &mut states, &mut at);
+            }
+        }
+        (states, at)
+    }
+}
+
+/// How a state takes a symbol without a division: with its quotient by the frequency, it grows by `bias` and the
+/// quotient times what the frequency lacks to the sum of all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Division {
     /// 2^64 divided by the frequency, rounded up, so that the high half of its product with a state is the quotient; of
     /// the frequency 1 one less, so that it is the quotient less 1.
     inverse: u64,
-    bias: u32,
-    complement: u32,
-    /// The largest state that takes the symbol without losing a word first.
-    last: u32,
+    bias: u16,
+    frequency: u16,
 }
+
+/// More than there are symbols, and a power of two, so that no symbol is out of bounds.
+const SYMBOLS_PADDED: usize = 128;
 
 /// A table for the encoder.
 #[derive(Clone, Debug)]
-struct DivisionTable([Division; SYMBOLS]);
+struct DivisionTable([Division; SYMBOLS_PADDED]);
 
 impl DivisionTable {
     fn new(table: &Table) -> Self {
         Self(std::array::from_fn(|symbol| {
-            let (start, frequency) = (u32::from(table.starts[symbol]), table.frequency(symbol));
-            let complement = TOTAL - frequency;
-            let last = (u64::from(frequency) << (32 - TABLE_LOG2)).wrapping_sub(1) as u32;
-            match frequency {
+            let Some(&start) = table.starts.get(symbol).filter(|_| symbol < SYMBOLS) else {
+                return Division::default();
+            };
+            match table.frequency(symbol) as u16 {
                 0 => Division::default(),
-                1 => Division { inverse: u64::MAX, bias: start + complement, complement, last },
-                _ => Division { inverse: u64::MAX / u64::from(frequency) + 1, bias: start, complement, last },
+                1 => Division { inverse: u64::MAX, bias: start + TOTAL as u16 - 1, frequency: 1 },
+                frequency => Division { inverse: u64::MAX / u64::from(frequency) + 1, bias: start, frequency },
             }
         }))
     }
 }
 
-/// The tables of a chunk for the decoder: what each slot of each table stands for, see [`Slot`].
+/// The tables of a chunk for the decoder: what each slot of each table stands for, see `Slot`.
 #[derive(Clone, Debug)]
 pub struct SlotTables {
     /// Of as many tables as there are numbers, so that none is out of bounds.
@@ -275,6 +304,8 @@ impl<'a> Decoder<'a> {
                 _ => {}
             }
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = isa;
         self.run_by_one(of_codes, tables, codes);
     }
 
@@ -331,10 +362,10 @@ impl<'a> Decoder<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::activity::CONTEXTS;
     use super::super::bits::PackedWriter;
     use super::super::table::Counts;
     use super::*;
-    use crate::simd::{self, Kernel};
 
     struct Run<'a, 'w> {
         decoder: &'a mut Decoder<'w>,

@@ -23,13 +23,12 @@ impl Symbol {
     #[inline(always)]
     pub fn of(code: i32) -> Self {
         let magnitude = code.unsigned_abs();
-        let sign = u32::from(code < 0);
-        if magnitude < OWN_SYMBOLS {
-            return Self { symbol: magnitude as u8, bits: sign, count: u32::from(magnitude > 0) };
-        }
-        let rest = magnitude.ilog2() - 2;
-        let symbol = OWN_SYMBOLS + 4 * (rest - 1) + (magnitude >> rest & 3);
-        Self { symbol: symbol as u8, bits: (magnitude & ((1 << rest) - 1)) << 1 | sign, count: rest + 1 }
+        // Without branches, which would be taken at random: a number below 4 has the bits of one from 4 to 7, but not
+        // the symbols.
+        let rest = (magnitude | 4).ilog2() - 2;
+        let symbol = 4 * rest + (magnitude >> rest & 3) + if magnitude >= 4 { 4 } else { 0 };
+        let bits = (magnitude & ((1 << rest) - 1)) << 1 | u32::from(code < 0);
+        Self { symbol: symbol as u8, bits, count: if magnitude > 0 { rest + 1 } else { 0 } }
     }
 
     /// Returns the number of bits behind a symbol.

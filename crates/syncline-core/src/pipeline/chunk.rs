@@ -4,7 +4,7 @@ use super::context::{Context, ElementSource};
 use super::destination::{Destination, Tiles};
 use super::options::CoderOptions;
 use super::scratch::{DecodeScratch, EncodeScratch};
-use super::{blocks, lossless, lossy, lzss, raw};
+use super::{blocks, lossless, lossy, lzss, numbers, raw};
 use crate::array::ElementType;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{ALIGNMENT, ChunkKind, Header, RECORD_HEADER_LEN, SECTIONS, Unchecked, parse_unchecked};
@@ -46,7 +46,8 @@ pub fn encode_chunk(
 /// that are not empty, each on its own alignment.
 const LEAST_CODED_LEN: usize = (RECORD_HEADER_LEN + 4 * SECTIONS).next_multiple_of(ALIGNMENT) + 2 * ALIGNMENT;
 
-/// Appends the record of a chunk of the tiles in `scratch`, of another kind than raw. Returns `None` if it has to be raw.
+/// Appends the record of a chunk of the tiles in `scratch`, of another kind than raw. Returns `None` if it has to be
+/// raw.
 fn encode_coded(
     header: &Header,
     geometry: &Geometry,
@@ -133,11 +134,11 @@ fn decode_tiles<K: Tiles + ?Sized>(
     checksum.verify()?;
     let is_blocks = context.geometry.tile_size() == TileSize::Block;
     match (kind?, header.element_type, header.pipeline) {
-        (ChunkKind::Lossless, element, Pipeline::Lossless) => match element.size() {
-            1 => lossless::decode::<u8, K>(context, payload, sink),
-            2 => lossless::decode::<u16, K>(context, payload, sink),
-            4 => lossless::decode::<u32, K>(context, payload, sink),
-            _ => lossless::decode::<u64, K>(context, payload, sink),
+        (ChunkKind::Numbers, element, Pipeline::Lossless) => match element.size() {
+            1 => numbers::decode::<u8, K>(context, payload, sink),
+            2 => numbers::decode::<u16, K>(context, payload, sink),
+            4 => numbers::decode::<u32, K>(context, payload, sink),
+            _ => numbers::decode::<u64, K>(context, payload, sink),
         },
         (ChunkKind::Blocks, element, Pipeline::Quantized) if is_blocks => match element.computed() {
             ElementType::F32 => blocks::decode::<f32, K>(context, payload, scratch, sink),

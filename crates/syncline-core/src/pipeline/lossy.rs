@@ -219,8 +219,6 @@ fn write_sections(chunk: u64, choice: &Choice, codebooks: &Codebooks, buffers: &
     let tile_section = TileSection {
         scheme: choice.scheme.map_or(0, |scheme| scheme.code()),
         predictors: std::array::from_fn(|place| choice.predictors.get(place).copied().unwrap_or(first)),
-        plane_bytes: 0,
-        coded_planes: 0,
         classes: codebooks.of_codes.len() > 1,
         tiles: std::mem::take(&mut buffers.metas),
     };

@@ -65,7 +65,7 @@ pub(super) fn encode<W: Word>(
     let mut sections = SectionWriter::begin(out);
     let input = match residuals.filter(|_| choice.of_residuals) {
         Some(residuals) => {
-            sections.section(out, |out| residuals.tile_section(0, 0).write(out));
+            sections.section(out, |out| residuals.tile_section().write(out));
             sections.section(out, |out| crate::container::write_bases(out, &residuals.bases));
             residuals.words
         }

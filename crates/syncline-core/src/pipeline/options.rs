@@ -12,10 +12,12 @@ use crate::lzss::{LEVELS, SymbolWidth};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Coder {
-    /// The smaller of [`Huffman`](Self::Huffman) and [`LzssHuffman`](Self::LzssHuffman) for each chunk.
+    /// [`Numbers`](Self::Numbers); with levels 5 to 9, and for elements of 8 bits, also
+    /// [`LzssHuffman`](Self::LzssHuffman) where a sample of a chunk promises more than 3 %, and then the smaller of
+    /// both.
     Auto,
-    /// Huffman coding alone, of the byte planes of prediction residuals.
-    Huffman,
+    /// The integers that elements are made of, predicted, as bins and raw bits.
+    Numbers,
     /// LZSS alone.
     Lzss,
     /// LZSS followed by Huffman coding of its tokens.
@@ -24,13 +26,13 @@ pub enum Coder {
 
 impl Coder {
     /// All coders.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::Huffman, Self::Lzss, Self::LzssHuffman];
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Numbers, Self::Lzss, Self::LzssHuffman];
 
-    /// Returns the name on the command line: `auto`, `huffman`, `lzss` or `lzss+huffman`.
+    /// Returns the name on the command line: `auto`, `numbers`, `lzss` or `lzss+huffman`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
-            Self::Huffman => "huffman",
+            Self::Numbers => "numbers",
             Self::Lzss => "lzss",
             Self::LzssHuffman => "lzss+huffman",
         }
@@ -58,15 +60,13 @@ impl FromStr for Coder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
-    /// With an error bound, small tiles and Lorenzo prediction alone. Lossless, LZSS with the shortest window and
-    /// Huffman coding of its tokens.
+    /// With an error bound, small tiles and Lorenzo prediction alone. Lossless, as [`Balanced`](Self::Balanced).
     Fast,
-    /// With an error bound, small tiles, which may also be interpolated. Lossless, the smaller of byte planes and of
-    /// LZSS with a short window, for each chunk.
+    /// With an error bound, small tiles, which may also be interpolated. Lossless, numbers.
     #[default]
     Balanced,
-    /// With an error bound, small or large tiles or blocks, by a sample of the array. Lossless, as
-    /// [`Balanced`](Self::Balanced) with the longest window.
+    /// With an error bound, small or large tiles or blocks, by a sample of the array. Lossless, numbers,
+    /// or LZSS with the longest window for chunks where a sample promises that it is smaller.
     Best,
 }
 
@@ -77,8 +77,7 @@ impl Effort {
     /// Returns the coder of lossless streams that this effort stands for.
     pub const fn coder(self) -> Coder {
         match self {
-            Self::Fast => Coder::LzssHuffman,
-            Self::Balanced | Self::Best => Coder::Auto,
+            Self::Fast | Self::Balanced | Self::Best => Coder::Auto,
         }
     }
 
@@ -133,9 +132,9 @@ pub struct CoderOptions {
 }
 
 impl Default for CoderOptions {
-    /// Returns Huffman coding alone, level 3 if LZSS is chosen, and tiles that may be interpolated.
+    /// Returns numbers, level 3 if LZSS is chosen, and tiles that may be interpolated.
     fn default() -> Self {
-        Self { coder: Coder::Huffman, symbol: None, level: 3, interpolates: true }
+        Self { coder: Coder::Auto, symbol: None, level: 3, interpolates: true }
     }
 }
 

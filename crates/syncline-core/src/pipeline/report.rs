@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::lossy::strips_of_tile;
+use super::numbers;
 use crate::container::{ChunkKind, Header, INTERPOLATED, Sections, SparseList, TileSection, parse_record};
 use crate::error::Result;
 use crate::geometry::Geometry;
@@ -32,7 +33,7 @@ pub struct ChunkReport {
     pub groups: u64,
     /// Groups without codewords.
     pub free_groups: u64,
-    /// Bytes of the codewords of codes or planes, and of LZSS tokens in any coding.
+    /// Bytes of the codewords of codes or numbers, and of LZSS tokens in any coding.
     pub codeword_bytes: u64,
     /// Bytes of codebooks.
     pub codebook_bytes: u64,
@@ -87,7 +88,8 @@ impl ChunkReport {
         Ok(())
     }
 
-    fn add_stream<S: Symbol>(&mut self, section: &[u8], place: &str) -> Result<()> {
+    /// Adds a Huffman stream of symbols.
+    pub(super) fn add_stream<S: Symbol>(&mut self, section: &[u8], place: &str) -> Result<()> {
         let stream = Stream::<S>::parse(section, place)?;
         self.groups += stream.groups() as u64;
         self.free_groups += (stream.groups() - stream.live_groups()) as u64;
@@ -131,21 +133,15 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
         report.side_bytes = (record.len() as u64).saturating_sub(report.codeword_bytes + report.codebook_bytes);
         return Ok(report);
     }
-    let tiles = TileSection::parse(sections.0[0], context.tile_count(), header.patterns.len(), place)?;
-    report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
-    report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
-    let elements = geometry.chunk_elements(chunk);
-    if kind == ChunkKind::Quantized {
-        report.add_codes(sections.0[4], &tiles, &context)?;
-        report.verbatim = SparseList::parse(sections.0[2], header.element_type.size(), elements, place)?.len() as u64;
+    if kind == ChunkKind::Numbers {
+        numbers::inspect(&context, &sections, &mut report)?;
     } else {
-        for (plane, section) in sections.0[2..].iter().enumerate() {
-            match (tiles.coded_planes >> plane & 1, tiles.plane_bytes) {
-                (1, 1) => report.add_stream::<u8>(section, place)?,
-                (1, _) => report.add_stream::<u16>(section, place)?,
-                _ => report.codeword_bytes += section.len() as u64,
-            }
-        }
+        let tiles = TileSection::parse(sections.0[0], context.tile_count(), header.patterns.len(), place)?;
+        report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
+        report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
+        report.add_codes(sections.0[4], &tiles, &context)?;
+        let elements = geometry.chunk_elements(chunk);
+        report.verbatim = SparseList::parse(sections.0[2], header.element_type.size(), elements, place)?.len() as u64;
     }
     let coded = report.codeword_bytes + report.codebook_bytes + report.index_bytes;
     report.side_bytes = (record.len() as u64).saturating_sub(coded);

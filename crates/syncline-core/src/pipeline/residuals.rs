@@ -13,8 +13,6 @@ pub(super) struct Residuals<'m, W> {
     pub(super) bases: Vec<W>,
     /// The residuals of the tiles that are not constant.
     pub(super) words: &'m [W],
-    /// The lengths of these tiles.
-    pub(super) lengths: Vec<usize>,
 }
 
 impl<'m, W: Word> Residuals<'m, W> {
@@ -28,8 +26,7 @@ impl<'m, W: Word> Residuals<'m, W> {
     ) -> Self {
         let words = words_in(memory, elements.len());
         let mut used = 0;
-        let (mut metas, mut bases, mut lengths) =
-            (Vec::with_capacity(tiles.len()), Vec::with_capacity(tiles.len()), Vec::new());
+        let (mut metas, mut bases) = (Vec::with_capacity(tiles.len()), Vec::with_capacity(tiles.len()));
         let mut predictions = Scratch::default();
         for tile in tiles {
             let (values, rest) = elements.split_at(tile.len());
@@ -44,16 +41,15 @@ impl<'m, W: Word> Residuals<'m, W> {
             bases.push(info.base);
             if !constant {
                 used += tile.len();
-                lengths.push(tile.len());
             }
         }
-        Self { metas, bases, words: &words[..used], lengths }
+        Self { metas, bases, words: &words[..used] }
     }
 
     /// Returns the tile section of a lossless chunk.
-    pub(super) fn tile_section(&self, plane_bytes: u8, coded_planes: u16) -> TileSection {
+    pub(super) fn tile_section(&self) -> TileSection {
         let tiles = self.metas.clone();
-        TileSection { scheme: 0, predictors: [0; 3], plane_bytes, coded_planes, classes: false, tiles }
+        TileSection { scheme: 0, predictors: [0; 3], classes: false, tiles }
     }
 }
 

@@ -14,6 +14,7 @@ pub struct EncodeScratch {
     pub(super) quantized: EncodeBuffers,
     pub(super) lzss: lzss::EncodeBuffers,
     pub(super) block: Kept,
+    pub(super) numbers: Kept,
     /// Elements of a lossless chunk, as words because of their alignment.
     pub(super) elements: Vec<u64>,
     pub(super) residuals: Vec<u64>,

@@ -8,5 +8,5 @@
 mod classes;
 mod interpolate;
 
-pub use classes::{Classes, Level, PASSES, joined, levels_of, split};
+pub use classes::{Classes, Level, PASSES, join, joined, levels_of, split};
 pub use interpolate::predict_row;

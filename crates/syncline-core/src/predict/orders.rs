@@ -4,6 +4,7 @@
 //! second differences along all axes.
 
 use super::sums;
+use super::word::Wrapping;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// Second differences along all axes.
@@ -25,7 +26,7 @@ pub fn predictors(axes: usize) -> impl Iterator<Item = u8> {
 /// # Panics
 /// `v` has not the extents' length.
 #[inline(always)]
-pub fn difference(v: &mut [i32], extent: [usize; 3], predictor: u8) {
+pub fn difference<W: Wrapping>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     for pass in passes_of(extent, predictor).iter().flatten() {
         pass.difference(v);
     }
@@ -36,9 +37,49 @@ pub fn difference(v: &mut [i32], extent: [usize; 3], predictor: u8) {
 /// # Panics
 /// `v` has not the extents' length.
 #[inline(always)]
-pub fn integrate(v: &mut [i32], extent: [usize; 3], predictor: u8) {
+pub fn integrate<W: Wrapping>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     for pass in passes_of(extent, predictor).iter().rev().flatten() {
         pass.integrate(v);
+    }
+}
+
+/// Replaces the integers of a tile, from which the base is subtracted already, by their residuals. An element that is
+/// left out becomes the one that makes its residual `centre`, or 0 for the first element if there is a predictor.
+/// `before` is memory.
+///
+/// # Panics
+/// `v` has not the extents' length.
+pub fn difference_around<W: Wrapping>(
+    v: &mut [W],
+    extent: [usize; 3],
+    predictor: u8,
+    is_left_out: impl Fn(usize) -> bool,
+    centre: W,
+    before: &mut Vec<W>,
+) {
+    let count = v.len();
+    assert_eq!(count, extent.iter().product());
+    let passes: Vec<Pass> = passes(extent, predictor).collect();
+    // The integers before each pass.
+    before.resize(passes.len() * count, W::ZERO);
+    let [_, ny, nx] = extent;
+    for (i, slot) in v.iter_mut().enumerate() {
+        let position = [i / (ny * nx), i / nx % ny, i % nx];
+        let mut value = *slot;
+        for (pass, before) in passes.iter().zip(before.chunks_exact_mut(count)) {
+            before[i] = value;
+            let is_in_part = (0..3).all(|axis| position[axis] < pass.part[axis]) && position[pass.axis] >= pass.from;
+            if is_in_part {
+                value = value.minus(before[i - pass.strides[pass.axis]]);
+            }
+        }
+        if is_left_out(i) {
+            let wanted = if i == 0 && predictor != 0 { W::ZERO } else { centre };
+            let change = wanted.minus(value);
+            before.chunks_exact_mut(count).for_each(|before| before[i] = before[i].plus(change));
+            value = wanted;
+        }
+        *slot = value;
     }
 }
 
@@ -106,7 +147,7 @@ impl Pass {
     }
 
     #[inline(always)]
-    fn difference(&self, v: &mut [i32]) {
+    fn difference<W: Wrapping>(&self, v: &mut [W]) {
         let along_x = self.axis == 2;
         self.rows(true, |start, count, distance| {
             if along_x {
@@ -115,20 +156,20 @@ impl Pass {
                 }
                 let row = &mut v[start - 1..start + count];
                 for i in (1..row.len()).rev() {
-                    row[i] = row[i].wrapping_sub(row[i - 1]);
+                    row[i] = row[i].minus(row[i - 1]);
                 }
             } else {
                 let (before, row) = v.split_at_mut(start);
                 let before = &before[start - distance..][..count];
                 for (v, before) in row[..count].iter_mut().zip(before) {
-                    *v = v.wrapping_sub(*before);
+                    *v = v.minus(*before);
                 }
             }
         });
     }
 
     #[inline(always)]
-    fn integrate(&self, v: &mut [i32]) {
+    fn integrate<W: Wrapping>(&self, v: &mut [W]) {
         let along_x = self.axis == 2;
         self.rows(false, |start, count, distance| {
             if count == 0 {
@@ -140,12 +181,12 @@ impl Pass {
                 // The sum stays in a register: reading it back from memory would take longer than adding.
                 let mut sum = before[0];
                 row[..count].iter_mut().for_each(|v| {
-                    sum = sum.wrapping_add(*v);
+                    sum = sum.plus(*v);
                     *v = sum;
                 });
             } else {
                 let before = &before[..count];
-                row[..count].iter_mut().zip(before).for_each(|(v, b)| *v = v.wrapping_add(*b));
+                row[..count].iter_mut().zip(before).for_each(|(v, b)| *v = v.plus(*b));
             }
         });
     }
@@ -155,18 +196,18 @@ impl Pass {
 ///
 /// # Panics
 /// `v` has not the extents' length.
-pub fn restore(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) {
+pub fn restore<W: Wrapping>(v: &mut [W], extent: [usize; 3], predictor: u8, base: W) {
     simd::run(Restore { v, extent, predictor, base });
 }
 
-struct Restore<'a> {
-    v: &'a mut [i32],
+struct Restore<'a, W> {
+    v: &'a mut [W],
     extent: [usize; 3],
     predictor: u8,
-    base: i32,
+    base: W,
 }
 
-impl Kernel for Restore<'_> {
+impl<W: Wrapping> Kernel for Restore<'_, W> {
     type Output = ();
 
     #[inline(always)]
@@ -176,7 +217,9 @@ impl Kernel for Restore<'_> {
             SECOND_ORDER => integrate(v, extent, predictor),
             _ => sums::integrate(isa, v, extent, predictor),
         }
-        v.iter_mut().for_each(|v| *v = v.wrapping_add(base));
+        if base != W::ZERO {
+            v.iter_mut().for_each(|v| *v = v.plus(base));
+        }
     }
 }
 
@@ -232,6 +275,25 @@ pub(super) mod tests {
     }
 
     proptest! {
+        #[test]
+        fn elements_that_are_left_out_are_predicted((extent, v) in tiles(), left in any::<u64>(), centre in -3..3i32) {
+            for predictor in predictors(3) {
+                let is_left_out = |i: usize| left >> (i % 64) & 1 == 1;
+                let mut residuals = v.clone();
+                difference_around(&mut residuals, extent, predictor, is_left_out, centre, &mut Vec::new());
+                let mut back = residuals.clone();
+                restore(&mut back, extent, predictor, 0);
+                for i in 0..v.len() {
+                    if is_left_out(i) {
+                        let first = i == 0 && predictor != 0;
+                        prop_assert_eq!(residuals[i], if first { 0 } else { centre }, "{} {}", predictor, i);
+                    } else {
+                        prop_assert_eq!(back[i], v[i], "{} {}", predictor, i);
+                    }
+                }
+            }
+        }
+
         #[test]
         fn residuals_are_those_of_the_definition((extent, v) in tiles()) {
             for predictor in predictors(3) {

@@ -7,6 +7,7 @@
 use super::costs::total_cost;
 use super::orders::{PREDICTORS, SECOND_ORDER};
 use super::sums::difference_edges;
+use super::word::Wrapping;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// The residuals of a tile, and memory for them.
@@ -85,7 +86,9 @@ impl Kernel for Predict<'_> {
         }
         for &predictor in predictors {
             if predictor == SECOND_ORDER {
-                second_order(buffers, extent);
+                let (integers, rest) = buffers.split_at_mut(usize::from(SECOND_ORDER) * count);
+                let (out, other) = rest.split_at_mut(count);
+                write_residuals(&integers[..count], extent, SECOND_ORDER, out, &mut other[..count]);
             }
             let residuals = &mut buffers[usize::from(predictor) * count..][..count];
             if predictor != 0 && predictor != SECOND_ORDER {
@@ -115,19 +118,19 @@ fn axis_of([nz, ny, nx]: [usize; 3], axis: usize) -> [usize; 2] {
 
 /// Writes the differences along an axis. The first elements are copied.
 #[inline(always)]
-fn difference_along(from: &[i32], out: &mut [i32], [distance, period]: [usize; 2]) {
+fn difference_along<W: Wrapping>(from: &[W], out: &mut [W], [distance, period]: [usize; 2]) {
     let count = from.len();
     if let [1, 8] = [distance, period] {
         // Rows of a vector each need no correction.
         for (out, row) in out.as_chunks_mut::<8>().0.iter_mut().zip(from.as_chunks::<8>().0) {
-            let before = [0, row[0], row[1], row[2], row[3], row[4], row[5], row[6]];
-            *out = std::array::from_fn(|i| row[i].wrapping_sub(before[i]));
+            let before = [W::ZERO, row[0], row[1], row[2], row[3], row[4], row[5], row[6]];
+            *out = std::array::from_fn(|i| row[i].minus(before[i]));
         }
         return;
     }
     out[..distance].copy_from_slice(&from[..distance]);
     for ((out, a), b) in out[distance..].iter_mut().zip(&from[distance..]).zip(from) {
-        *out = a.wrapping_sub(*b);
+        *out = a.minus(*b);
     }
     for start in (period..count).step_by(period) {
         copy(from, out, start, distance);
@@ -136,24 +139,24 @@ fn difference_along(from: &[i32], out: &mut [i32], [distance, period]: [usize; 2
 
 /// Writes the second differences along an axis: the first elements are copied, the second ones are differences.
 #[inline(always)]
-fn second_difference_along(from: &[i32], out: &mut [i32], [distance, period]: [usize; 2]) {
+fn second_difference_along<W: Wrapping>(from: &[W], out: &mut [W], [distance, period]: [usize; 2]) {
     let count = from.len();
     for ((out, a), (b, c)) in
         out[2 * distance..].iter_mut().zip(&from[2 * distance..]).zip(from[distance..].iter().zip(from))
     {
-        *out = a.wrapping_sub(*b).wrapping_sub(b.wrapping_sub(*c));
+        *out = a.minus(*b).minus(b.minus(*c));
     }
     for start in (0..count).step_by(period) {
         copy(from, out, start, distance);
         for i in start + distance..start + 2 * distance {
-            out[i] = from[i].wrapping_sub(from[i - distance]);
+            out[i] = from[i].minus(from[i - distance]);
         }
     }
 }
 
 /// Copies a few elements.
 #[inline(always)]
-fn copy(from: &[i32], out: &mut [i32], start: usize, count: usize) {
+fn copy<W: Wrapping>(from: &[W], out: &mut [W], start: usize, count: usize) {
     if count == 1 {
         out[start] = from[start];
     } else {
@@ -161,28 +164,45 @@ fn copy(from: &[i32], out: &mut [i32], start: usize, count: usize) {
     }
 }
 
-/// Writes the residuals of second order to their buffer, from the integers in the first one.
+/// Differences integers along some axes, one after another, the last one to `out`; copies them if there is none.
 #[inline(always)]
-fn second_order(buffers: &mut [i32], extent: [usize; 3]) {
-    let count: usize = extent.iter().product();
-    let (integers, rest) = buffers.split_at_mut(usize::from(SECOND_ORDER) * count);
-    let (out, other) = rest.split_at_mut(count);
-    let integers = &integers[..count];
-    let mut axes = [2, 1, 0].into_iter().filter(|&axis| extent[axis] > 1);
+fn along_axes<W: Wrapping>(
+    axes: impl Iterator<Item = usize>,
+    extent: [usize; 3],
+    (integers, out, other): (&[W], &mut [W], &mut [W]),
+    along: impl Fn(&[W], &mut [W], [usize; 2]),
+) {
+    let mut axes = axes.map(|axis| axis_of(extent, axis));
     // An axis more or less would leave the result in the other buffer.
     match [axes.next(), axes.next(), axes.next()] {
-        [Some(first), None, _] => second_difference_along(integers, out, axis_of(extent, first)),
+        [Some(first), None, _] => along(integers, out, first),
         [Some(first), Some(second), None] => {
-            second_difference_along(integers, other, axis_of(extent, first));
-            second_difference_along(other, out, axis_of(extent, second));
+            along(integers, other, first);
+            along(other, out, second);
         }
         [Some(first), Some(second), Some(third)] => {
-            second_difference_along(integers, out, axis_of(extent, first));
-            second_difference_along(out, other, axis_of(extent, second));
-            second_difference_along(other, out, axis_of(extent, third));
+            along(integers, out, first);
+            along(out, other, second);
+            along(other, out, third);
         }
         _ => out.copy_from_slice(integers),
     }
+}
+
+/// Writes the residuals of integers under one predictor to `out`; the first one is the first integer. `other` is memory
+/// of the same length.
+#[inline(always)]
+pub fn write_residuals<W: Wrapping>(integers: &[W], extent: [usize; 3], predictor: u8, out: &mut [W], other: &mut [W]) {
+    let axes = [2, 1, 0].into_iter();
+    let buffers = (integers, &mut *out, other);
+    if predictor == SECOND_ORDER {
+        return along_axes(axes.filter(|&axis| extent[axis] > 1), extent, buffers, second_difference_along);
+    }
+    along_axes(axes.filter(|&axis| predictor >> (2 - axis) & 1 == 1), extent, buffers, difference_along);
+    if predictor == 0 {
+        return;
+    }
+    difference_edges(out, extent, predictor);
 }
 
 #[cfg(test)]
@@ -193,6 +213,21 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn residuals_of_one_predictor_are_those_of_the_oracle((extent, v) in tiles()) {
+            let bytes: Vec<u8> = v.iter().map(|&v| v as u8).collect();
+            for predictor in predictors(3) {
+                let mut expected = v.clone();
+                difference(&mut expected, extent, predictor);
+                let (mut out, mut other) = (v.clone(), v.clone());
+                write_residuals(&v, extent, predictor, &mut out, &mut other);
+                prop_assert_eq!(&out, &expected, "predictor {}", predictor);
+                let (mut out, mut other) = (bytes.clone(), bytes.clone());
+                write_residuals(&bytes, extent, predictor, &mut out, &mut other);
+                prop_assert!(out.iter().zip(&expected).all(|(&out, &of)| out == of as u8), "predictor {}", predictor);
+            }
+        }
+
         #[test]
         fn residuals_of_several_predictors_are_those_of_each(
             (extent, q) in tiles(), asked in prop::collection::btree_set(0..9u8, 1..9), same in any::<bool>(),

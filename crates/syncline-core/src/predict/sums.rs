@@ -1,5 +1,6 @@
 //! Differences and sums of predictors that are sets of axes, over whole rows and planes.
 
+use super::word::Wrapping;
 use crate::simd::InstructionSet;
 
 /// Lines of elements along an axis at an edge of a tile.
@@ -31,12 +32,12 @@ fn edges(extent: [usize; 3], set: u8) -> [EdgeLines; 3] {
 
 /// Takes the differences along the axes that are not in a set, x first, of the elements that are 0 along all others.
 #[inline(always)]
-pub(super) fn difference_edges(v: &mut [i32], extent: [usize; 3], set: u8) {
+pub(super) fn difference_edges<W: Wrapping>(v: &mut [W], extent: [usize; 3], set: u8) {
     for EdgeLines { lines, distance, count, stride } in edges(extent, set) {
         for line in 0..lines {
             for i in (1..count).rev() {
                 let at = line * distance + i * stride;
-                v[at] = v[at].wrapping_sub(v[at - stride]);
+                v[at] = v[at].minus(v[at - stride]);
             }
         }
     }
@@ -44,7 +45,7 @@ pub(super) fn difference_edges(v: &mut [i32], extent: [usize; 3], set: u8) {
 
 /// Reconstructs integers from their residuals under a set of axes.
 #[inline(always)]
-pub(super) fn integrate<I: InstructionSet>(isa: I, v: &mut [i32], extent: [usize; 3], set: u8) {
+pub(super) fn integrate<W: Wrapping, I: InstructionSet>(isa: I, v: &mut [W], extent: [usize; 3], set: u8) {
     let [nz, ny, nx] = extent;
     assert_eq!(v.len(), nz * ny * nx);
     if set == 0 {
@@ -55,7 +56,7 @@ pub(super) fn integrate<I: InstructionSet>(isa: I, v: &mut [i32], extent: [usize
             let mut sum = v[line * distance];
             for i in 1..count {
                 let at = line * distance + i * stride;
-                sum = sum.wrapping_add(v[at]);
+                sum = sum.plus(v[at]);
                 v[at] = sum;
             }
         }
@@ -78,21 +79,21 @@ pub(super) fn integrate<I: InstructionSet>(isa: I, v: &mut [i32], extent: [usize
 
 /// Adds to each block of elements that before it.
 #[inline(always)]
-fn add_before(v: &mut [i32], block: usize) {
+fn add_before<W: Wrapping>(v: &mut [W], block: usize) {
     for start in (block..v.len()).step_by(block) {
         let (before, after) = v.split_at_mut(start);
         let before = &before[start - block..];
-        after[..block].iter_mut().zip(before).for_each(|(v, before)| *v = v.wrapping_add(*before));
+        after[..block].iter_mut().zip(before).for_each(|(v, before)| *v = v.plus(*before));
     }
 }
 
 /// Adds to each row that before it, which stays in registers.
 #[inline(always)]
-fn add_rows_before(rows: &mut [[i32; 8]]) {
-    let mut sum = [0i32; 8];
+fn add_rows_before<W: Wrapping>(rows: &mut [[W; 8]]) {
+    let mut sum = [W::ZERO; 8];
     for row in rows {
         for (sum, v) in sum.iter_mut().zip(row) {
-            *sum = sum.wrapping_add(*v);
+            *sum = sum.plus(*v);
             *v = *sum;
         }
     }
@@ -100,16 +101,18 @@ fn add_rows_before(rows: &mut [[i32; 8]]) {
 
 /// Replaces rows by their prefix sums.
 #[inline(always)]
-fn add_rows<I: InstructionSet>(isa: I, v: &mut [i32], nx: usize) {
+fn add_rows<W: Wrapping, I: InstructionSet>(isa: I, v: &mut [W], nx: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx2() {
+    if W::BITS == u32::BITS
+        && let Some(token) = isa.avx2()
+    {
         return super::avx2::prefix_rows(token, bytemuck::cast_slice_mut(v), nx);
     }
     let _ = isa;
     for row in v.chunks_exact_mut(nx) {
-        let mut sum = 0i32;
+        let mut sum = W::ZERO;
         for v in row {
-            sum = sum.wrapping_add(*v);
+            sum = sum.plus(*v);
             *v = sum;
         }
     }

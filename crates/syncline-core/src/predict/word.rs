@@ -1,7 +1,7 @@
 //! Wrapping integers of any width, which residuals are computed in.
 
-/// An unsigned integer with wrapping arithmetic.
-pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
+/// An integer with wrapping arithmetic.
+pub trait Wrapping: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     /// 0.
     const ZERO: Self;
     /// Width in bits.
@@ -10,6 +10,10 @@ pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     fn plus(self, other: Self) -> Self;
     /// Returns the difference, wrapping.
     fn minus(self, other: Self) -> Self;
+}
+
+/// An unsigned integer with wrapping arithmetic.
+pub trait Word: Wrapping {
     /// Returns the magnitude of the word read as a signed integer.
     fn magnitude(self) -> u64;
     /// Maps signed to unsigned integers: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
@@ -20,13 +24,17 @@ pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     fn widen(self) -> u64;
     /// Returns the low bits of `wide`.
     fn narrow(wide: u64) -> Self;
+    /// Returns the product, wrapping.
+    fn times(self, other: Self) -> Self;
+    /// Returns the word read as a signed integer.
+    fn signed(self) -> i64;
 }
 
-macro_rules! words {
-    ($($word:ty, $signed:ty);*) => {$(
-        impl Word for $word {
+macro_rules! wrapping {
+    ($($integer:ty),*) => {$(
+        impl Wrapping for $integer {
             const ZERO: Self = 0;
-            const BITS: u32 = <$word>::BITS;
+            const BITS: u32 = <$integer>::BITS;
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -35,6 +43,14 @@ macro_rules! words {
             fn minus(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
+        }
+    )*};
+}
+wrapping!(u8, u16, u32, u64, i32);
+
+macro_rules! words {
+    ($($word:ty, $signed:ty);*) => {$(
+        impl Word for $word {
             #[inline(always)]
             fn magnitude(self) -> u64 {
                 u64::from((self as $signed).unsigned_abs())
@@ -54,6 +70,14 @@ macro_rules! words {
             #[inline(always)]
             fn narrow(wide: u64) -> Self {
                 wide as $word
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn signed(self) -> i64 {
+                i64::from(self as $signed)
             }
         }
     )*};

@@ -179,7 +179,9 @@ impl<T: Real> Kernel for Missed<'_, T> {
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> TileMask {
         let bound = self.bound;
-        mask_of_pairs(self.x, self.back, |x, back| !((x - back).magnitude() < bound))
+        // The error of a NaN is not within the bound.
+        let is_within = |x: T, back: T| (x - back).magnitude() < bound;
+        mask_of_pairs(self.x, self.back, |x, back| !is_within(x, back))
     }
 }
 

@@ -85,7 +85,9 @@ impl<T: Real> Log<T> {
     /// Returns the elements of a tile that become `back`, with their signs, and are not within the bound.
     pub fn missed(&self, x: &[T], back: &[T]) -> TileMask {
         let limit = |x: T| self.step.ratio * x.wide().abs();
-        mask_of_pairs(x, back, |x, back| !((x.wide() - back.wide()).abs() < limit(x)))
+        // The error of a NaN is not within the bound.
+        let is_within = |x: T, back: T| (x.wide() - back.wide()).abs() < limit(x);
+        mask_of_pairs(x, back, |x, back| !is_within(x, back))
     }
 
     /// Reconstructs magnitudes.

@@ -106,6 +106,24 @@ impl TileMask {
         }
     }
 
+    /// Appends the bitmap as bytes: the exclusive or of each bit with its neighbor's, eight elements a byte.
+    pub fn to_bytes(&self, extent: [usize; 3], out: &mut Vec<u8>) {
+        let bytes = extent.iter().product::<usize>().div_ceil(8);
+        out.extend(self.transform(extent).words.iter().flat_map(|word| word.to_le_bytes()).take(bytes));
+    }
+
+    /// Returns the bitmap of bytes; the inverse of [`TileMask::to_bytes`]. Bits past the tile's elements are ignored.
+    ///
+    /// # Panics
+    /// There are more bytes than a tile may have.
+    pub fn from_bytes(bytes: &[u8], extent: [usize; 3]) -> Self {
+        let mut mask = Self::default();
+        for (word, bytes) in mask.words.iter_mut().zip(bytes.chunks(8)) {
+            *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        }
+        mask.untransform(extent)
+    }
+
     /// Returns the bitmap of codes; the inverse of [`TileMask::to_codes`]. Bits past the tile's elements are ignored.
     /// Returns `None` if a code is not from -8 to 7.
     ///

@@ -1,4 +1,4 @@
-//! The element types that can be quantized: f32 and f64.
+//! The types that lossy compression computes in: f32 and f64.
 
 use super::step::{LinearStep, StepF32, StepF64};
 use super::stored::Visitor;

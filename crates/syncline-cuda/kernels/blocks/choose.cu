@@ -33,10 +33,47 @@ __device__ inline uint64_t cost_of(const uint32_t *counts) {
 
 // Sets how blocks of so many bytes are divided, and the most lanes of a unit.
 __device__ inline void divide(uint64_t bytes, BlockPlan &plan) {
-    plan.division = bytes < 4096 ? DIVISION_ONE : bytes < 32768 ? DIVISION_TWO : DIVISION_BOXES;
+    plan.division = bytes < 16384 ? DIVISION_ONE : bytes < 73728 ? DIVISION_TWO : DIVISION_BOXES;
     const uint32_t units = plan.division == DIVISION_ONE ? 1 : plan.division == DIVISION_TWO ? 2 : 9;
     const uint64_t lanes = min_of<uint64_t>(max_of<uint64_t>(bytes / units / BYTES_OF_LANE, 1), WARP);
     plan.lanes_log2 = 31 - __clz(uint32_t(lanes));
+}
+
+// Lists the cheapest of the plans that were tried, of equal ones the first.
+__device__ inline void list_finalists(BlockConsidered &considered) {
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < FINALISTS; ++i) {
+        uint64_t bits = NOT_TRIED;
+        uint32_t best = TRIED_PLANS;
+        for (uint32_t plan = 0; plan < TRIED_PLANS; ++plan) {
+            const bool is_better = (listed >> plan & 1) == 0 && considered.bits[plan] < bits;
+            best = is_better ? plan : best;
+            bits = is_better ? considered.bits[plan] : bits;
+        }
+        listed |= 1u << best;
+        considered.finalists[i] = best;
+    }
+}
+
+// Sets the plan that the finalists' bits for the other pieces choose.
+__device__ inline void settle(const Geometry &geometry, const ChunkBatch &batch, uint32_t chunk,
+                              const BlockConsidered &considered, const uint64_t *bits_of_others, BlockPlan &plan) {
+    uint64_t bits = NOT_TRIED;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < FINALISTS; ++i) {
+        const uint32_t number = considered.finalists[i];
+        const uint64_t own = number < TRIED_PLANS ? considered.bits[number] + bits_of_others[i] : bits;
+        best = own < bits ? number : best;
+        bits = min_of(own, bits);
+    }
+    plan = considered_plan(geometry, best, plan);
+    const Sample sample(geometry, batch, chunk);
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < sample.pieces; ++i) {
+        elements += sample.piece(geometry, i).elements();
+    }
+    const uint64_t of_block = uint64_t(geometry.side[0]) * geometry.side[1] * geometry.side[2];
+    divide(bits * of_block / 8 / max_of<uint64_t>(elements, 1), plan);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -46,9 +83,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ uint64_t prices[FIRST_PLANS];
     grid_dependency_wait();
     launch_dependents();
-    const uint32_t chunk = blockIdx.x, begin = round == 0 ? 0 : FIRST_PLANS;
+    const uint32_t chunk = blockIdx.x, begin = first_of_round(round);
     BlockPlan best = to.plans[chunk];
-    const uint32_t plans = round == 0 ? first_plans(geometry) : best.slices != 0 ? SECOND_PLANS : 0;
+    const uint32_t plans = round == 0                       ? first_plans(geometry)
+                           : round == 1 && best.slices == 0 ? 0
+                                                            : plans_of_round(round);
     if (warp_id() < plans) {
         const uint64_t own = uint64_t(chunk) * PLANS + begin + warp_id();
         const uint64_t cost = cost_of(samples.counts + own * blocks::CONTEXTS * blocks::SYMBOLS);
@@ -60,23 +99,24 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x != 0) {
         return;
     }
-    uint64_t bits = round == 0 ? ~uint64_t(0) : samples.best_bits[chunk];
+    BlockConsidered &considered = samples.considered[chunk];
+    if (round == 2) {
+        settle(geometry, batch, chunk, considered, prices, best);
+        to.plans[chunk] = best;
+        return;
+    }
+    for (uint32_t i = 0; i < plans_of_round(round); ++i) {
+        considered.bits[begin + i] = i < plans ? prices[i] : NOT_TRIED;
+    }
+    if (round == 1) {
+        list_finalists(considered);
+        return;
+    }
     best.masks = masks_of(*quantizer);
     best.is_on_grid = interpolates == 0 || quantizer->step > 2.0 * quantizer->limit;
-    const BlockPlan first = best;
-    for (uint32_t i = 0; i < plans; ++i) {
-        if (prices[i] < bits) {
-            bits = prices[i];
-            best = considered_plan(geometry, begin + i, first);
-        }
+    uint32_t cheapest = 0;
+    for (uint32_t i = 1; i < plans; ++i) {
+        cheapest = prices[i] < prices[cheapest] ? i : cheapest;
     }
-    samples.best_bits[chunk] = bits;
-    const Sample sample(geometry, batch, chunk);
-    uint64_t elements = 0;
-    for (uint32_t i = 0; i < sample.pieces; ++i) {
-        elements += sample.piece(geometry, i).elements();
-    }
-    const uint64_t of_block = uint64_t(geometry.side[0]) * geometry.side[1] * geometry.side[2];
-    divide(bits * of_block / 8 / max_of<uint64_t>(elements, 1), best);
-    to.plans[chunk] = best;
+    to.plans[chunk] = considered_plan(geometry, cheapest, best);
 }

@@ -1,6 +1,7 @@
 // Decodes blocks: a block of threads each. First come the codes of all levels, which stand where their elements will
-// be, so that the codes around an element are near; each warp decodes a stream. Then the values replace the codes,
-// level by level, from the anchors up. At the end come the range, masks, and verbatim values.
+// be, so that the codes around an element are near: a unit is decoded by a team of threads, or by a warp if there are
+// several. Then the values replace the codes, level by level, from the anchors up. At the end come the range, masks,
+// and verbatim values.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
@@ -9,6 +10,7 @@
 #include "blocks/masks.cuh"
 #include "blocks/predict.cuh"
 #include "blocks/rans.cuh"
+#include "blocks/window.cuh"
 #include "container/parsed.cuh"
 #include "decode/values.cuh"
 #include "device/sync.cuh"
@@ -31,7 +33,14 @@ struct BlockWork {
     }
 };
 
-// A unit of a block, which a warp decodes.
+// The tables of the block's chunk, in shared memory.
+struct DecodeTables {
+    const SlotTable *tables;
+    const uint8_t *of_context;
+    const uint16_t *of_zeros; // the frequency of symbol 0 by table; TOTAL without a table
+};
+
+// A unit of a block. Each warp of a team has it; the first one decodes.
 struct Unit {
     Words words;
     UnitRange range;
@@ -41,12 +50,12 @@ struct Unit {
     // `starts` has the first word of the unit and that of the next one.
     __device__ inline Unit(const uint8_t *input, const BlockPlan &plan, const BlockUnits &units, const uint32_t *starts,
                            const UnitRange &range)
-        : words{reinterpret_cast<const uint16_t *>(input + plan.words) + starts[0], starts[1] - starts[0], 0},
+        : words(reinterpret_cast<const uint16_t *>(input + plan.words) + starts[0], starts[1] - starts[0],
+                starts[0] == starts[1] ? 0 : 2 * units.lanes),
           range(range), state(LOWEST), lanes(units.lanes), is_empty(starts[0] == starts[1]) {
         if (!is_empty && lane_id() < lanes) {
-            state = words[2 * lane_id()] | words[2 * lane_id() + 1] << 16;
+            state = words.word(2 * lane_id()) | words.word(2 * lane_id() + 1) << 16;
         }
-        words.at = is_empty ? 0 : 2 * lanes;
         is_good = __all_sync(ALL_LANES, state >= LOWEST);
         // Codes are not left as they are in memory, because other units look at them.
         is_empty |= !is_good;
@@ -54,83 +63,118 @@ struct Unit {
     __device__ inline bool is_finished() const {
         return is_good && __all_sync(ALL_LANES, state == LOWEST && words.at == words.count);
     }
-};
 
-// Decodes the codes of a class that are in a unit. Called by the whole warp.
-__device__ inline void decode_class(const BlockWork &work, const BlockClass &of, Unit &unit, const SlotTable *tables,
-                                    const uint8_t *table_of) {
-    uint32_t start[3], extent[3];
-    for (uint32_t axis = 0; axis < 3; ++axis) {
-        start[axis] = min_of(unit.range.start[axis], of.extent[axis]);
-        extent[axis] = min_of(unit.range.end[axis], of.extent[axis]) - start[axis];
-    }
-    const uint32_t elements = extent[0] * extent[1] * extent[2];
-    if (elements == 0) {
-        return;
-    }
-    // With slices, contexts of a plane depend on the codes of the plane before.
-    const uint32_t runs = work.shape.is_sliced ? extent[0] : 1, in_run = elements / runs, lanes = unit.lanes;
-    const BoxPlaces places(extent[1], extent[2]);
-    for (uint32_t run = 0; run < runs; ++run) {
-        for (uint32_t group = 0; group < in_run; group += lanes) {
-            const uint32_t i = group + lane_id();
-            const bool exists = lane_id() < lanes && i < in_run;
-            uint32_t in_box[3];
-            places.coordinates(run * in_run + (exists ? i : 0), in_box);
-            const BlockElement element(work.shape, of, start[0] + in_box[0], start[1] + in_box[1],
-                                       start[2] + in_box[2]);
-            const uint64_t at = element.in_array(work.shape);
-            const bool has_code = exists && !unit.is_empty && !work.masks.have(element.in_block(work.shape));
-            uint32_t context = 0;
-            if (has_code) {
-                context = context_of(of, activity(work, work.shape, of, unit.range, element, at));
+    // Replaces the numbers of tables in a window by the codes. Called by a whole warp.
+    __device__ inline void decode(const DecodeTables &tables, uint32_t *window, uint32_t count) {
+        const bool is_lane = lane_id() < lanes;
+        uint32_t at = lane_id(), groups = ceil_div(count, lanes);
+        while (groups > 0) {
+            if (groups > AHEAD) {
+                uint32_t ahead = state;
+                bool is_quiet = true;
+#pragma unroll
+                for (uint32_t i = 0; i < AHEAD; ++i) {
+                    const uint32_t frequency = tables.of_zeros[is_lane ? window[at + i * lanes] : NO_TABLE];
+                    const uint32_t slot = ahead % TOTAL;
+                    ahead = frequency * (ahead / TOTAL) + slot;
+                    is_quiet &= slot < frequency && ahead >= LOWEST;
+                }
+                if (__all_sync(ALL_LANES, is_quiet)) {
+                    state = ahead;
+                    for (uint32_t i = 0; i < AHEAD && is_lane; ++i) {
+                        window[at + i * lanes] = 0;
+                    }
+                    at += AHEAD * lanes;
+                    groups -= AHEAD;
+                    continue;
+                }
             }
-            int32_t code = 0;
-            if (!unit.is_empty) {
-                code = next_code(unit.words, unit.state, has_code, tables[table_of[context]]);
-            }
-            if (exists) {
-                work.code(at) = has_code ? code : 0;
+            for (uint32_t left = min_of(groups, AHEAD); left > 0; --left, --groups, at += lanes) {
+                const bool exists = is_lane && at < count;
+                const uint32_t table = exists ? window[at] : NO_TABLE;
+                const bool has_code = table != NO_TABLE;
+                const int32_t code = next_code(words, state, has_code, tables.tables[has_code ? table : 0]);
+                if (exists) {
+                    window[at] = uint32_t(code);
+                }
             }
         }
-        // The codes are visible to the lanes that look at them next.
-        __syncwarp();
+    }
+};
+
+// Decodes the codes of a class that are in a unit. Called by the whole team.
+template <uint32_t SIZE>
+__device__ inline void decode_class(const BlockWork &work, const BlockClass &of, Unit &unit, const DecodeTables &tables,
+                                    uint32_t *window) {
+    using Own = Team<SIZE>;
+    const UnitClass part(of, unit.range);
+    if (part.elements() == 0) {
+        return;
+    }
+    const UnitElements elements(work.shape, of, part);
+    const uint32_t runs = part.runs(work.shape), in_run = part.elements() / runs;
+    for (uint32_t run = 0; run < runs; ++run) {
+        for (uint32_t begin = 0; begin < in_run; begin += Own::WINDOW) {
+            const uint32_t first = run * in_run + begin, count = min_of(Own::WINDOW, in_run - begin);
+            for (uint32_t i = Own::rank(); i < count && !unit.is_empty; i += SIZE) {
+                const BlockElement element = elements[first + i];
+                uint32_t table = NO_TABLE;
+                if (!work.masks.have(element.in_block(work.shape))) {
+                    const uint64_t at = element.in_array(work.shape);
+                    table = tables.of_context[context_of(of, activity(work, work.shape, of, unit.range, element, at))];
+                }
+                window[i] = table;
+            }
+            Own::sync();
+            if (Own::is_first_warp() && !unit.is_empty) {
+                unit.decode(tables, window, count);
+            }
+            Own::sync();
+            for (uint32_t i = Own::rank(); i < count; i += SIZE) {
+                work.code(elements[first + i].in_array(work.shape)) = unit.is_empty ? 0 : int32_t(window[i]);
+            }
+        }
+        // The codes are visible to the threads that look at them next.
+        Own::sync();
     }
 }
 
 // Decodes the codes of a unit from level `first` down to level `last`. Returns whether it is valid. Called by the whole
-// warp.
+// team.
+template <uint32_t SIZE>
 __device__ inline bool decode_unit(const BlockWork &work, uint32_t first, uint32_t last, Unit unit,
-                                   const SlotTable *tables, const uint8_t *table_of) {
+                                   const DecodeTables &tables, uint32_t *window) {
     for (uint32_t level = first + 1; level-- > last;) {
         for (uint32_t pass = 0; pass < PASSES; ++pass) {
-            decode_class(work, BlockClass(work.shape, level, class_of_pass(pass)), unit, tables, table_of);
+            decode_class<SIZE>(work, BlockClass(work.shape, level, class_of_pass(pass)), unit, tables, window);
         }
     }
-    return unit.is_finished();
+    return !Team<SIZE>::is_first_warp() || unit.is_finished();
 }
 
 // Decodes the codes of a block to where its elements will be. Returns on each warp whether its units are valid. Called
 // by the whole block.
 __device__ inline bool decode_codes(const uint8_t *input, const BlockWork &work, const uint32_t *starts,
-                                    const SlotTable *tables, const uint8_t *table_of) {
+                                    const DecodeTables &tables, uint32_t *window) {
     for (uint32_t i = threadIdx.x; i < work.shape.anchors(); i += THREADS) {
         work.code(i * work.shape.stride[0]) = 0;
     }
     __syncthreads();
     const BlockUnits units(work.shape, work.plan);
     const bool is_divided = units.division != DIVISION_ONE;
-    bool is_good = true;
-    if (warp_id() == 0) {
-        const Unit coarse(input, work.plan, units, starts, BlockUnits::everything());
-        // There may be no level.
-        is_good = decode_unit(work, work.shape.levels - 1, is_divided ? 1 : 0, coarse, tables, table_of);
-    }
+    const uint32_t levels = min_of(work.shape.levels, 1u);
+    const Unit coarse(input, work.plan, units, starts, BlockUnits::everything());
+    // There may be no level.
+    bool is_good = decode_unit<THREADS>(work, work.shape.levels - 1, is_divided ? 1 : 0, coarse, tables, window);
     __syncthreads();
-    for (uint32_t box = warp_id(); is_divided && box < units.boxes; box += THREADS / WARP) {
+    if (is_divided && units.boxes == 1) {
+        const Unit fine(input, work.plan, units, starts + 1, units.range(0));
+        is_good &= decode_unit<THREADS>(work, levels - 1, 0, fine, tables, window);
+    }
+    for (uint32_t box = warp_id(); is_divided && units.boxes > 1 && box < units.boxes; box += THREADS / WARP) {
         const Unit own(input, work.plan, units, starts + 1 + box, units.range(box));
-        const uint32_t levels = min_of(work.shape.levels, 1u);
-        is_good &= decode_unit(work, levels - 1, 0, own, tables, table_of);
+        uint32_t *const part = window + warp_id() * Team<WARP>::WINDOW;
+        is_good &= decode_unit<WARP>(work, levels - 1, 0, own, tables, part);
     }
     __syncthreads();
     return is_good;
@@ -215,6 +259,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     extern __shared__ __align__(16) uint8_t shared[];
     SlotTable *tables = reinterpret_cast<SlotTable *>(shared);
     __shared__ uint8_t table_of[blocks::CONTEXTS];
+    __shared__ uint16_t of_zeros[NO_TABLE + 1];
+    __shared__ uint32_t window[Team<THREADS>::WINDOW];
     launch_dependents_and_wait();
     const uint32_t number = blockIdx.x, chunk = number / parsed.tiles;
     const uint64_t in_array = request.first_tile + number;
@@ -248,9 +294,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         table_of[i] = blocks.tables[chunk].of_context[i];
     }
     __syncthreads();
+    for (uint32_t i = threadIdx.x; i <= NO_TABLE; i += THREADS) {
+        of_zeros[i] = i < plan.tables ? tables[i].starts[1] : TOTAL;
+    }
+    __syncthreads();
     const BlockWork work{shape, plan, values, to, masks};
     const uint32_t *starts = blocks.starts + uint64_t(chunk) * blocks.starts_stride + blocks.first_units[number];
-    if (!decode_codes(input, work, starts, tables, table_of) && lane_id() == 0) {
+    if (!decode_codes(input, work, starts, DecodeTables{tables, table_of, of_zeros}, window) && lane_id() == 0) {
         atomicOr(&parsed.problems[chunk * PROBLEM_WORDS + DECODE_PROBLEM], PROBLEM_BLOCK);
     }
     decode_values(work, blocks.anchors + uint64_t(number) * blocks.anchors_stride);

@@ -1,11 +1,13 @@
-// Codes the units of blocks by rANS: a warp each. The last event is coded first, so that decoders meet them in order,
-// and words are written from the end of the unit's room down.
+// Codes the units of blocks by rANS: a block of threads for each block. A unit is coded by a team of threads, or by a
+// warp if there are several boxes. The last code is coded first, so that decoders meet them in order, and words are
+// written from the end of the unit's room down.
 //
 // THREADS  threads of a block
 #include "blocks/contexts.cuh"
 #include "blocks/masks.cuh"
 #include "blocks/symbol.cuh"
 #include "blocks/tables.cuh"
+#include "blocks/window.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t LOWEST = 1u << 16;
@@ -19,12 +21,54 @@ struct BlockCodes {
     __device__ inline int32_t code(uint64_t at) const { return codes[at]; }
 };
 
-// Words that the lanes of a warp write, the last one first.
-struct WordsDown {
+// A code and the number of its table, as a word of a window. Without a table, the code is 0.
+struct Event {
+    uint32_t word;
+
+    __device__ inline explicit Event(uint32_t word) : word(word) {}
+    __device__ inline Event(int32_t code, uint32_t table) : word(uint32_t(code) << 8 | table) {}
+    __device__ inline int32_t code() const { return int32_t(word) >> 8; }
+    __device__ inline uint32_t table() const { return word & 255; }
+};
+
+// The tables of the block's chunk, in shared memory.
+struct Coding {
+    EncodeTables tables;
+    uint16_t of_zeros[NO_TABLE + 1]; // the frequency of symbol 0 by table; TOTAL without a table
+    uint32_t inverses[TOTAL + 1];    // of frequencies, in units of 2^-32, rounded down
+
+    // Called by the whole block.
+    __device__ inline void load(const EncodeTables &from) {
+        for (uint32_t i = threadIdx.x; i < sizeof(tables) / 4; i += THREADS) {
+            reinterpret_cast<uint32_t *>(&tables)[i] = reinterpret_cast<const uint32_t *>(&from)[i];
+        }
+        for (uint32_t i = threadIdx.x; i <= TOTAL; i += THREADS) {
+            inverses[i] = i <= 1 ? ALL_LANES : uint32_t((uint64_t(1) << 32) / i);
+        }
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i <= NO_TABLE; i += THREADS) {
+            of_zeros[i] = i < tables.tables ? tables.starts[i][1] : TOTAL;
+        }
+        __syncthreads();
+    }
+    // Returns a state with a symbol: `quotient * TOTAL`, the remainder, and the symbol's start.
+    __device__ inline uint32_t with_symbol(uint32_t state, uint32_t frequency, uint32_t start) const {
+        uint32_t quotient = __umulhi(state, inverses[frequency]);
+        // The inverse is rounded down, so that the quotient may be too small by 1.
+        quotient += state - quotient * frequency >= frequency;
+        return state + quotient * (TOTAL - frequency) + start;
+    }
+};
+
+// Writes a unit. Each warp of a team has it; the first one codes.
+struct UnitWriter {
+    const Coding &coding;
+    uint32_t state, lanes;
     uint16_t *end; // one behind the word that is written next
+    bool any;      // whether a code of the lane was not 0
 
     // Takes the low words of the lanes whose states are too large. Called by the whole warp.
-    __device__ inline void take(bool is_large, uint32_t &state) {
+    __device__ inline void take(bool is_large) {
         const uint32_t large = __ballot_sync(ALL_LANES, is_large);
         // A decoder gives words to lanes in their order.
         end -= __popc(large);
@@ -33,25 +77,55 @@ struct WordsDown {
             state >>= 16;
         }
     }
-};
 
-// Codes the code of each lane that has one. Called by the whole warp.
-__device__ inline void put_code(WordsDown &words, uint32_t &state, bool has_code, int32_t code,
-                                const uint16_t *starts) {
-    const Symbol symbol(has_code ? code : 0);
-    const uint32_t count = has_code ? bits_of_symbol(symbol.symbol) : 0, early = min_of(count, EARLY_BITS);
-    const uint32_t late = count - early;
-    if (__any_sync(ALL_LANES, late > 0)) {
-        words.take(late > 0 && state >> (32 - late) != 0, state);
-        state = late > 0 ? state << late | symbol.bits >> early : state;
+    // Codes an event of each lane. Called by the whole warp.
+    __device__ inline void put(Event event) {
+        const bool has_code = event.table() != NO_TABLE;
+        const Symbol symbol(event.code());
+        const uint32_t count = bits_of_symbol(symbol.symbol), early = min_of(count, EARLY_BITS), late = count - early;
+        if (__any_sync(ALL_LANES, late > 0)) {
+            take(late > 0 && state >> (32 - late) != 0);
+            state = late > 0 ? state << late | symbol.bits >> early : state;
+        }
+        const uint16_t *starts = coding.tables.starts[has_code ? event.table() : 0];
+        const uint32_t start = starts[symbol.symbol], frequency = has_code ? starts[symbol.symbol + 1] - start : TOTAL;
+        take(has_code && uint64_t(state) >= uint64_t(frequency) << (32 - blocks::TABLE_LOG2 - early));
+        if (has_code) {
+            state = coding.with_symbol(state << early | (symbol.bits & ((1u << early) - 1)), frequency, start);
+            any |= event.code() != 0;
+        }
     }
-    const uint32_t start = starts[symbol.symbol], frequency = has_code ? starts[symbol.symbol + 1] - start : 1;
-    words.take(has_code && uint64_t(state) >= uint64_t(frequency) << (32 - blocks::TABLE_LOG2 - early), state);
-    if (has_code) {
-        const uint32_t with_bits = state << early | (symbol.bits & ((1u << early) - 1));
-        state = (with_bits / frequency << blocks::TABLE_LOG2) + with_bits % frequency + start;
+
+    // Codes the events of a window, the last group of lanes first. Called by a whole warp.
+    __device__ inline void put_all(const uint32_t *window, uint32_t count) {
+        const auto event = [&](uint32_t group) {
+            const uint32_t at = group * lanes + lane_id();
+            return lane_id() < lanes && at < count ? Event(window[at]) : Event(0, NO_TABLE);
+        };
+        uint32_t groups = ceil_div(count, lanes);
+        while (groups > 0) {
+            if (groups >= AHEAD) {
+                uint32_t ahead = state;
+                bool is_quiet = true;
+#pragma unroll
+                for (uint32_t i = 1; i <= AHEAD; ++i) {
+                    const Event own = event(groups - i);
+                    const uint32_t frequency = coding.of_zeros[own.table()];
+                    is_quiet &= own.code() == 0 && ahead >> (32 - blocks::TABLE_LOG2) < frequency;
+                    ahead = coding.with_symbol(ahead, frequency, 0);
+                }
+                if (__all_sync(ALL_LANES, is_quiet)) {
+                    state = ahead;
+                    groups -= AHEAD;
+                    continue;
+                }
+            }
+            for (uint32_t left = min_of(groups, AHEAD); left > 0; --left) {
+                put(event(--groups));
+            }
+        }
     }
-}
+};
 
 // A unit of a block: the part of the classes of some levels that is in its range.
 struct UnitWork {
@@ -59,55 +133,84 @@ struct UnitWork {
     const BlockCodes &codes;
     const BlockMasks &masks;
     UnitRange range;
-    uint32_t first_level, last_level, lanes; // from the finest level up to one before the last
+    uint32_t first_level, last_level; // from the finest level up to one before the last
 
-    // Calls `visit(has_code, element, of, at)` for the elements of each group of lanes, the last group first. Called by
-    // the whole warp.
-    template <typename Visit> __device__ inline void for_each_group(Visit visit) const {
-        for (uint32_t level = first_level; level < last_level; ++level) {
-            for (uint32_t pass = PASSES; pass-- > 0;) {
-                visit_class(BlockClass(shape, level, class_of_pass(pass)), visit);
-            }
-        }
-    }
-    template <typename Visit> __device__ inline void visit_class(const BlockClass &of, Visit visit) const {
-        uint32_t start[3], extent[3];
-        for (uint32_t axis = 0; axis < 3; ++axis) {
-            start[axis] = min_of(range.start[axis], of.extent[axis]);
-            extent[axis] = min_of(range.end[axis], of.extent[axis]) - start[axis];
-        }
-        const uint32_t elements = extent[0] * extent[1] * extent[2];
-        if (elements == 0) {
+    // Codes the elements of a class, the last one first. Called by the whole team.
+    template <uint32_t SIZE>
+    __device__ inline void put_class(const BlockClass &of, UnitWriter &writer, uint32_t *window) const {
+        using Own = Team<SIZE>;
+        const UnitClass part(of, range);
+        if (part.elements() == 0) {
             return;
         }
-        const uint32_t runs = shape.is_sliced ? extent[0] : 1, in_run = elements / runs;
-        const BoxPlaces places(extent[1], extent[2]);
+        const UnitElements elements(shape, of, part);
+        const uint32_t runs = part.runs(shape), in_run = part.elements() / runs;
         for (uint32_t run = runs; run-- > 0;) {
-            for (uint32_t group = ceil_div(in_run, lanes); group-- > 0;) {
-                const uint32_t i = group * lanes + lane_id();
-                const bool exists = lane_id() < lanes && i < in_run;
-                uint32_t in_box[3];
-                places.coordinates(run * in_run + (exists ? i : 0), in_box);
-                const BlockElement element(shape, of, start[0] + in_box[0], start[1] + in_box[1], start[2] + in_box[2]);
-                const uint32_t at = element.in_block(shape);
-                visit(exists && !masks.have(at), element, of, at);
+            for (uint32_t number = ceil_div(in_run, Own::WINDOW); number-- > 0;) {
+                const uint32_t begin = number * Own::WINDOW, count = min_of(Own::WINDOW, in_run - begin);
+                for (uint32_t i = Own::rank(); i < count; i += SIZE) {
+                    const BlockElement element = elements[run * in_run + begin + i];
+                    const uint32_t at = element.in_block(shape);
+                    Event event(0, NO_TABLE);
+                    if (!masks.have(at)) {
+                        const uint32_t context = context_of(of, activity(codes, shape, of, range, element, at));
+                        event = Event(codes.code(at), writer.coding.tables.of_context[context]);
+                    }
+                    window[i] = event.word;
+                }
+                Own::sync();
+                if (Own::is_first_warp()) {
+                    writer.put_all(window, count);
+                }
+                Own::sync();
             }
         }
     }
+
+    // Codes the unit to words that end at `end`. Returns where they begin, on the first warp of the team. Called by the
+    // whole team.
+    template <uint32_t SIZE>
+    __device__ inline uint16_t *put(const Coding &coding, uint32_t lanes, uint16_t *end, uint32_t *window) const {
+        UnitWriter writer{coding, LOWEST, lanes, end, false};
+        for (uint32_t level = first_level; level < last_level; ++level) {
+            for (uint32_t pass = PASSES; pass-- > 0;) {
+                put_class<SIZE>(BlockClass(shape, level, class_of_pass(pass)), writer, window);
+            }
+        }
+        if (!__any_sync(ALL_LANES, writer.any)) {
+            return end;
+        }
+        writer.end -= 2 * lanes;
+        if (lane_id() < lanes) {
+            writer.end[2 * lane_id()] = uint16_t(writer.state);
+            writer.end[2 * lane_id() + 1] = uint16_t(writer.state >> 16);
+        }
+        return writer.end;
+    }
 };
+
+// Returns how many elements of the finest level are in a unit.
+__device__ inline uint32_t finest_elements(const BlockShape &shape, const UnitRange &range) {
+    uint32_t elements = 0;
+    for (uint32_t pass = 0; pass < PASSES && shape.levels > 0; ++pass) {
+        elements += UnitClass(BlockClass(shape, 0, class_of_pass(pass)), range).elements();
+    }
+    return elements;
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     blocks_encode(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                   const __grid_constant__ EncodedBlocks to) {
-    __shared__ EncodeTables tables;
+    __shared__ Coding coding;
+    __shared__ uint32_t window[Team<THREADS>::WINDOW];
+    __shared__ uint32_t taken;
     grid_dependency_wait();
     launch_dependents();
     const uint32_t number = blockIdx.x, chunk = number / batch.chunk_tiles;
-    const uint32_t *from = reinterpret_cast<const uint32_t *>(&to.encode_tables[chunk]);
-    for (uint32_t i = threadIdx.x; i < sizeof(tables) / 4; i += THREADS) {
-        reinterpret_cast<uint32_t *>(&tables)[i] = from[i];
+    if (threadIdx.x == 0) {
+        taken = 0;
     }
-    __syncthreads();
+    coding.load(to.encode_tables[chunk]);
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);
@@ -117,50 +220,33 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const BlockMasks masks(to.masks + uint64_t(number) * to.masks_stride,
                            to.bitmaps + uint64_t(number) * to.masks_stride * to.bitmap_words, plan.masks,
                            to.bitmap_words);
-    for (uint32_t unit = warp_id(); unit < units.count(); unit += THREADS / WARP) {
-        const bool is_box = unit > 0;
+    uint16_t *const words = to.words + block_words_at(position, number, to.units_of_block);
+    const bool is_by_warps = units.boxes > 1;
+    for (uint32_t unit = is_by_warps ? warp_id() : 0; unit < units.count(); unit += is_by_warps ? THREADS / WARP : 1) {
+        const bool is_box = unit > 0, is_all = units.division == DIVISION_ONE;
         const UnitWork work{shape,
                             codes,
                             masks,
                             is_box ? units.range(unit - 1) : BlockUnits::everything(),
-                            is_box || units.division == DIVISION_ONE ? 0u : 1u,
-                            is_box ? min_of(shape.levels, 1u) : shape.levels,
-                            units.lanes};
-        uint32_t elements = 0;
-        bool any = false;
-        work.for_each_group([&](bool has_code, const BlockElement &, const BlockClass &, uint32_t at) {
-            elements += __popc(__ballot_sync(ALL_LANES, has_code));
-            any |= has_code && codes.code(at) != 0;
-        });
-        any = __any_sync(ALL_LANES, any);
-        BlockUnit &own = to.units[uint64_t(number) * to.units_of_block + unit];
-        // Each code takes two words at most.
-        const uint32_t room = align_up(any ? 2 * (elements + units.lanes) : 0, 2);
+                            is_box || is_all ? 0u : 1u,
+                            is_box ? min_of(shape.levels, 1u) : shape.levels};
+        // Each code takes two words at most, and the state of a lane, too.
+        const uint32_t finest = finest_elements(shape, work.range);
+        const uint32_t elements = is_box ? finest : tile.elements() - (is_all ? 0 : finest);
+        const uint32_t room = 2 * (elements + units.lanes);
         uint32_t place = 0;
-        if (lane_id() == 0) {
-            place = atomicAdd(&to.words_taken[number], room);
+        if (lane_id() == 0 && (is_by_warps || warp_id() == 0)) {
+            place = atomicAdd(&taken, room);
         }
         place = warp_broadcast(place, 0);
-        uint16_t *words = to.words + block_words_at(position, number, to.units_of_block) + place;
-        uint32_t state = LOWEST;
-        WordsDown down{words + room};
-        if (any) {
-            work.for_each_group([&](bool has_code, const BlockElement &element, const BlockClass &of, uint32_t at) {
-                uint32_t context = 0;
-                if (has_code) {
-                    context = context_of(of, activity(codes, shape, of, work.range, element, at));
-                }
-                put_code(down, state, has_code, codes.code(at), tables.starts[tables.of_context[context]]);
-            });
-            down.end -= 2 * units.lanes;
-            if (lane_id() < units.lanes) {
-                down.end[2 * lane_id()] = uint16_t(state);
-                down.end[2 * lane_id() + 1] = uint16_t(state >> 16);
-            }
-        }
-        if (lane_id() == 0) {
-            own.place = place + uint32_t(down.end - words);
-            own.count = uint32_t(words + room - down.end);
+        uint16_t *const end = words + place + room;
+        const uint16_t *const begin =
+            is_by_warps ? work.put<WARP>(coding, units.lanes, end, window + warp_id() * Team<WARP>::WINDOW)
+                        : work.put<THREADS>(coding, units.lanes, end, window);
+        if (lane_id() == 0 && (is_by_warps || warp_id() == 0)) {
+            BlockUnit &own = to.units[uint64_t(number) * to.units_of_block + unit];
+            own.place = uint32_t(begin - words);
+            own.count = uint32_t(end - begin);
         }
     }
 }

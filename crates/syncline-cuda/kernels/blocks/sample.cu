@@ -20,12 +20,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ uint64_t warp_sums[THREADS / WARP];
     grid_dependency_wait();
     launch_dependents();
-    const uint32_t plans = round == 0 ? FIRST_PLANS : SECOND_PLANS;
-    const uint32_t chunk = blockIdx.x / (PIECES * plans), job = blockIdx.x % (PIECES * plans), number = job / plans;
-    const uint32_t plan_number = job % plans + (round == 0 ? 0 : FIRST_PLANS);
+    const uint32_t plans = plans_of_round(round), jobs = PIECES_OF_ROUND * plans;
+    const uint32_t chunk = blockIdx.x / jobs, job = blockIdx.x % jobs, number = job / plans * 2 + round / 2;
     const Sample sample(geometry, batch, chunk);
     BlockPlan best = to.plans[chunk];
-    const bool is_there = round == 0 ? plan_number < first_plans(geometry) : best.slices != 0;
+    const uint32_t own_number = first_of_round(round) + job % plans;
+    const uint32_t plan_number = round == 2 ? samples.considered[chunk].finalists[job % plans] : own_number;
+    const bool is_there = round == 0   ? plan_number < first_plans(geometry)
+                          : round == 1 ? best.slices != 0
+                                       : plan_number < TRIED_PLANS;
     if (number >= sample.pieces || !is_there) {
         return;
     }
@@ -38,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const BlockShape shape(piece, geometry, plan.slices);
     const Element *first = slab + (piece.first_element - first_element);
     // Room for a piece and a plan.
-    const uint64_t room = uint64_t(chunk) * PIECES * FIRST_PLANS + job;
+    const uint64_t room = uint64_t(chunk) * PIECES_OF_ROUND * FIRST_PLANS + job;
     uint32_t *bits = samples.bits + room * (1 + MOST_MASKS) * samples.piece_words;
     const CodedBlock block{shape,
                            plan,
@@ -67,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     quantize_block(block, all_masks, elements, samples.anchors + room * samples.anchors_stride);
     count_symbols(block, shape, BlockUnits(shape, plan), all_masks, counts);
     __syncthreads();
-    const uint64_t own_plan = uint64_t(chunk) * PLANS + plan_number;
+    const uint64_t own_plan = uint64_t(chunk) * PLANS + own_number;
     uint32_t *all = samples.counts + own_plan * (sizeof(counts) / 4);
     uint64_t own_bits = 0, total;
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {

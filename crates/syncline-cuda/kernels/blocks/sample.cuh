@@ -4,10 +4,25 @@
 #include "blocks/blocks.cuh"
 
 // Pieces of a chunk at most, and the binary logarithm of the elements of each.
-constexpr uint32_t PIECES = 4, FEWEST_LOG2 = 12, MOST_LOG2 = 15, SHARE_LOG2 = 5;
+constexpr uint32_t PIECES = 4, FEWEST_LOG2 = 12, MOST_LOG2 = 15, SHARE_LOG2 = 7;
+// Pieces that are coded in a round: those with even numbers in the first two, the others in the last.
+constexpr uint32_t PIECES_OF_ROUND = PIECES / 2;
 // Plans of the first round: linear and cubic, without slices and with those along each axis. Those of the second have
-// the other shares.
-constexpr uint32_t FIRST_PLANS = 8, SECOND_PLANS = 2, PLANS = FIRST_PLANS + SECOND_PLANS;
+// the other shares. In the last round, the cheapest of all these are coded again.
+constexpr uint32_t FIRST_PLANS = 8, SECOND_PLANS = 2, TRIED_PLANS = blocks::TRIED_PLANS, FINALISTS = blocks::FINALISTS,
+                   PLANS = TRIED_PLANS + FINALISTS;
+static_assert(TRIED_PLANS == FIRST_PLANS + SECOND_PLANS, "the launcher knows how many there are");
+
+// The bits of a plan that was not tried.
+constexpr uint64_t NOT_TRIED = ~uint64_t(0);
+
+// Returns the plans of a round, and the number of the first.
+__device__ inline uint32_t plans_of_round(uint32_t round) {
+    return round == 0 ? FIRST_PLANS : round == 1 ? SECOND_PLANS : FINALISTS;
+}
+__device__ inline uint32_t first_of_round(uint32_t round) {
+    return round == 0 ? 0 : round == 1 ? FIRST_PLANS : TRIED_PLANS;
+}
 
 // A chunk of the batch and its sample.
 struct Sample {
@@ -49,7 +64,7 @@ struct Sample {
 __device__ inline uint32_t first_plans(const Geometry &geometry) {
     return 2 * (1 + (geometry.axes > 1 ? geometry.axes : 0));
 }
-// Returns a plan of the first round, or of the second if `best` is the best of the first, which has slices.
+// Returns a plan of the first two rounds. `best` is the best of the first, which has slices if there is a second.
 __device__ inline BlockPlan considered_plan(const Geometry &geometry, uint32_t number, BlockPlan best) {
     if (number < FIRST_PLANS) {
         best.is_cubic = number % 2;

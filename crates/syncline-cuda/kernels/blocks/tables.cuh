@@ -11,19 +11,28 @@ constexpr uint32_t TOTAL = 1u << blocks::TABLE_LOG2;
 // Parts of the slots of a table, each of which has the symbol of its first slot.
 constexpr uint32_t PARTS = 256, PART_SLOTS = TOTAL / PARTS;
 
+// A symbol and its slots.
+struct FoundSymbol {
+    uint32_t symbol, start, end;
+};
+
 // A table for decoding. It is small, because a block has all of those of its chunk in shared memory.
 struct SlotTable {
     uint8_t first[PARTS];
     uint16_t starts[blocks::STARTS]; // of symbols, and TOTAL behind the last
 
-    // Returns the symbol of a slot.
-    __device__ inline uint32_t find(uint32_t slot) const {
-        uint32_t symbol = first[slot / PART_SLOTS];
+    // Returns the symbol of a slot, and its interval.
+    __device__ inline FoundSymbol find(uint32_t slot) const {
+        FoundSymbol found{first[slot / PART_SLOTS]};
+        found.start = starts[found.symbol];
+        found.end = starts[found.symbol + 1];
         // TOTAL is above every slot.
-        while (starts[symbol + 1] <= slot) {
-            ++symbol;
+        while (found.end <= slot) {
+            ++found.symbol;
+            found.start = found.end;
+            found.end = starts[found.symbol + 1];
         }
-        return symbol;
+        return found;
     }
 };
 static_assert(sizeof(SlotTable) == blocks::SLOT_TABLE_BYTES && blocks::STARTS > blocks::SYMBOLS,

@@ -19,7 +19,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         return PARSE_TILES;
     }
     const uint8_t *bytes = stage_section(records, section, scratch.tiles.section);
-    const uint32_t scheme = bytes[4], flags = bytes[8];
+    // The bytes behind the flags are 0.
+    const uint32_t scheme = bytes[4], flags = reinterpret_cast<const uint32_t *>(bytes)[2];
     const uint32_t most_scheme = to.is_logarithm != 0 ? 0 : geometry.axes == 1 ? 4 : 8;
     const bool known = scheme <= most_scheme && max_of(max_of(bytes[5], bytes[6]), bytes[7]) <= format::SECOND_ORDER;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;

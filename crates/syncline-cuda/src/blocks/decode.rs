@@ -103,10 +103,12 @@ impl BlockDecoder {
             return Err(CudaError::invalid(format!("arrays of {} have no blocks", header.element_type)));
         }
         let given = mask_patterns(&header.patterns);
+        let decode = DecodeKernels::load(device, element_bytes)?;
+        decode.blocks_decode.allow_shared_memory(TABLE_BYTES)?;
         Ok(Self {
             parse: ParseKernels::load(device, element_bytes)?,
             masks: MaskKernels::load(device)?,
-            decode: DecodeKernels::load(device, element_bytes)?,
+            decode,
             tiling: geometry.clone(),
             geometry: DeviceGeometry::new(geometry),
             values: Values::new(header),

@@ -13,8 +13,8 @@ use syncline_core::pipeline::blocks::mask_patterns;
 
 use super::sizes::Sizes;
 use super::structs::{
-    BlockMask, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks, MAX_MASKS,
-    TABLE_ROOM,
+    BlockConsidered, BlockMask, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables,
+    EncodedBlocks, FINALISTS, MAX_MASKS, TABLE_ROOM, TRIED_PLANS,
 };
 use crate::container::progress::Progress;
 use crate::container::records::longest_record;
@@ -108,13 +108,15 @@ declare_kernels! {
 const QUANTIZE_THREADS: u32 = 256;
 const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
 const TABLE_THREADS: u32 = 128;
-const ENCODE_THREADS: u32 = 256;
+/// A warp for each unit that a block can have.
+const ENCODE_THREADS: u32 = 288;
 const MASK_THREADS: u32 = 32;
 const LAYOUT_THREADS: u32 = 256;
 const WRITE_THREADS: u32 = 256;
-/// Pieces of the sample of a chunk, and plans that are considered in each of two rounds (`kernels/blocks/sample.cuh`).
-const PIECES: u32 = 4;
-const PLANS_OF_ROUNDS: [u32; 2] = [8, 2];
+/// Pieces of the sample of a chunk that a round codes, and plans that each of the three rounds considers
+/// (`kernels/blocks/sample.cuh`).
+const PIECES_OF_ROUND: u32 = 2;
+const PLANS_OF_ROUNDS: [u32; 3] = [8, TRIED_PLANS as u32 - 8, FINALISTS as u32];
 /// Most elements of a piece.
 const PIECE_ELEMENTS: usize = 1 << 15;
 /// Blocks of threads that write a record.
@@ -151,7 +153,7 @@ struct Samples<'a> {
     anchors: CudaViewMut<'a, i32>,
     counts: CudaViewMut<'a, u32>,
     bits_of_plans: CudaViewMut<'a, u64>,
-    best_bits: CudaViewMut<'a, u64>,
+    considered: CudaViewMut<'a, BlockConsidered>,
 }
 
 /// The chunks of a batch, coded and laid out.
@@ -173,7 +175,6 @@ pub struct EncodedBatch<'a> {
     encode_tables: CudaViewMut<'a, EncodeTables>,
     units: CudaViewMut<'a, BlockUnit>,
     words: CudaViewMut<'a, u32>,
-    words_taken: CudaViewMut<'a, u32>,
     places: CudaViewMut<'a, BlockPlace>,
     heads: CudaViewMut<'a, u32>,
     records: CudaViewMut<'a, BlockRecord>,
@@ -274,7 +275,7 @@ impl BlockEncoder {
             let step: CudaView<'_, Step> =
                 constants.transmute(1).ok_or_else(|| CudaError::invalid("the constants are too short"))?;
             for (round, plans) in (0..).zip(PLANS_OF_ROUNDS) {
-                launch!(sample.blocks_sample on &stream, Grid::new(chunks * PIECES * plans, QUANTIZE_THREADS);
+                launch!(sample.blocks_sample on &stream, Grid::new(chunks * PIECES_OF_ROUND * plans, QUANTIZE_THREADS);
                     geometry, *batch, &slab.bytes, first_element, &step, interpolates, round, to, sample_argument)?;
                 launch!(choose.blocks_choose on &stream, Grid::new(chunks, CHOOSE_THREADS);
                     geometry, *batch, &step, interpolates, round, to, sample_argument)?;
@@ -297,14 +298,14 @@ impl BlockEncoder {
 
     fn samples<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch) -> Result<Samples<'a>> {
         let chunks = batch.chunks() as usize;
-        let jobs = chunks * (PIECES * PLANS_OF_ROUNDS[0]) as usize;
+        let jobs = chunks * (PIECES_OF_ROUND * PLANS_OF_ROUNDS[0]) as usize;
         let plans = chunks * PLANS_OF_ROUNDS.iter().sum::<u32>() as usize;
         Ok(Samples {
             bits: frame.slice(jobs * (1 + MAX_MASKS) * self.piece_elements().div_ceil(32))?,
             anchors: frame.slice(jobs * self.sizes.anchors)?,
             counts: frame.zeros(plans * CONTEXTS * SYMBOLS)?,
             bits_of_plans: frame.zeros(plans)?,
-            best_bits: frame.slice(chunks)?,
+            considered: frame.slice(chunks)?,
         })
     }
 
@@ -314,7 +315,7 @@ impl BlockEncoder {
             anchors: samples.anchors.device_ptr_mut(stream).0,
             counts: samples.counts.device_ptr_mut(stream).0,
             bits_of_plans: samples.bits_of_plans.device_ptr_mut(stream).0,
-            best_bits: samples.best_bits.device_ptr_mut(stream).0,
+            considered: samples.considered.device_ptr_mut(stream).0,
             piece_elements: self.piece_elements() as u32,
             piece_words: self.piece_elements().div_ceil(32) as u32,
             anchors_stride: self.sizes.anchors as u32,
@@ -331,7 +332,7 @@ impl BlockEncoder {
         let span = element_span(&self.tiling, batch);
         let elements = (span.end - span.start) as usize;
         // Samples are coded before, in the same memory.
-        let of_samples = (batch.chunks() * PIECES * PLANS_OF_ROUNDS[0]) as usize * self.piece_elements();
+        let of_samples = (batch.chunks() * PIECES_OF_ROUND * PLANS_OF_ROUNDS[0]) as usize * self.piece_elements();
         let coded = elements.max(of_samples);
         let (chunks, blocks) = (batch.chunks() as usize, batch.tiles() as usize);
         let Sizes { anchors, masks, bitmap_words, units, .. } = self.sizes;
@@ -354,7 +355,6 @@ impl BlockEncoder {
             encode_tables: frame.slice(chunks)?,
             units: frame.slice(blocks * units)?,
             words: frame.slice(words)?,
-            words_taken: frame.zeros(blocks)?,
             places: frame.slice(blocks)?,
             heads: frame.slice(chunks * head.words)?,
             records: frame.slice(chunks)?,
@@ -385,7 +385,6 @@ impl BlockEncoder {
             encode_tables: made.encode_tables.device_ptr_mut(stream).0,
             units: made.units.device_ptr_mut(stream).0,
             words: made.words.device_ptr_mut(stream).0,
-            words_taken: made.words_taken.device_ptr_mut(stream).0,
             places: made.places.device_ptr_mut(stream).0,
             heads: made.heads.device_ptr_mut(stream).0,
             head_words: head.words as u32,

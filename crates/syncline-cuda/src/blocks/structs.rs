@@ -20,6 +20,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     BlockRecord::C,
     ParsedBlocks::C,
     EncodedBlocks::C,
+    BlockConsidered::C,
     BlockSamples::C,
 ];
 
@@ -32,6 +33,10 @@ pub(super) const MAX_MASKS: usize = MAX_PATTERNS + 1;
 
 /// Most bytes of the tables of a chunk: each symbol takes fewer than 16 bits, and each context a few more.
 pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
+
+/// Plans that are considered for a chunk with half of its sample, and of these those that are with the other half.
+pub(super) const TRIED_PLANS: usize = 10;
+pub(super) const FINALISTS: usize = 3;
 
 /// Constants that kernels use as `blocks::NAME`, from `blocks/constants.cuh`.
 pub(crate) const CONSTANTS: &[(&str, u64)] = &[
@@ -47,6 +52,8 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("BOX_LOG2", UNIT_LOG2 as u64),
     ("CODE_LIMIT", CODE_LIMIT as u64),
     ("TABLE_ROOM", TABLE_ROOM as u64),
+    ("TRIED_PLANS", TRIED_PLANS as u64),
+    ("FINALISTS", FINALISTS as u64),
 ];
 
 device_struct! {
@@ -203,7 +210,6 @@ device_struct! {
         /// `units_of_block` for each block, and the words of its units, for which `block_words_at` says where they are.
         pub(super) units: CUdeviceptr as "BlockUnit *",
         pub(super) words: CUdeviceptr as "uint16_t *",
-        pub(super) words_taken: CUdeviceptr as "uint32_t *",
         /// One for each block.
         pub(super) places: CUdeviceptr as "BlockPlace *",
         /// The small sections of each chunk in `head_words` words: where each of them is in these.
@@ -220,6 +226,18 @@ device_struct! {
 }
 
 device_struct! {
+    /// What the plans that were considered for a chunk cost.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct BlockConsidered {
+        /// Bits of half of the sample with each plan; all set for one that was not tried.
+        pub(super) bits: [u64; TRIED_PLANS],
+        /// Numbers of the plans that are tried with the other half: `TRIED_PLANS` where there is none.
+        pub(super) finalists: [u32; FINALISTS],
+        pub(super) unused: u32,
+    }
+}
+
+device_struct! {
     /// What codes of samples are made in, beside the values and the codes of [`EncodedBlocks`].
     #[derive(Clone, Copy, Debug)]
     pub(super) struct BlockSamples {
@@ -227,11 +245,11 @@ device_struct! {
         pub(super) bits: CUdeviceptr as "uint32_t *",
         /// For each piece and plan of a round, `anchors_stride` integers.
         pub(super) anchors: CUdeviceptr as "int32_t *",
-        /// For each plan of each chunk: symbols by context, and the bits of everything else; 0 before.
+        /// For each plan of each round of each chunk: symbols by context, and the bits of everything else; 0 before.
         pub(super) counts: CUdeviceptr as "uint32_t *",
         pub(super) bits_of_plans: CUdeviceptr as "uint64_t *",
-        /// The bits of the best plan of each chunk.
-        pub(super) best_bits: CUdeviceptr as "uint64_t *",
+        /// One for each chunk.
+        pub(super) considered: CUdeviceptr as "BlockConsidered *",
         /// Most elements of a piece, and words of a bit for each.
         pub(super) piece_elements: u32,
         pub(super) piece_words: u32,

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 class Advanced(TypedDict, total=False):
     """The keys and values of ``advanced=``. ``docs/ADVANCED.md`` in the repository describes each."""
 
-    coder: Literal["auto", "huffman", "lzss", "lzss+huffman"]
+    coder: Literal["auto", "numbers", "lzss", "lzss+huffman"]
     index: Literal["symbol", "none"]
     level: int
     symbol: Literal["auto", 1, 2, 4, 8]

@@ -2,7 +2,7 @@
 
 These variables are exact, for the first reason in this list that applies:
 
-1. Their elements in memory are no ``float32`` or ``float64``: integers, text, times of any kind.
+1. Their elements in memory are no ``float16``, ``float32``, or ``float64``: integers, text, times of any kind.
 2. They are times that are not decoded: their ``units`` are such as "days since 2000-01-01".
 3. They are coordinates of the dataset, have an ``axis``, or have the ``units`` of latitudes or longitudes.
 4. They hold names or classes: they have ``flag_values``, ``flag_masks``, or a ``cf_role``.
@@ -67,7 +67,8 @@ KEPT = (
 
 _TIME_UNITS = re.compile(r"\s*[a-z]+\s+since\s+\S", re.IGNORECASE)
 _DEGREES = re.compile(r"degrees?_?(north|east|N|E)")
-_LOSSY = ("float32", "float64")
+#: Types of variables that have bounds. Integers are mostly labels, or packed.
+LOSSY = ("float16", "float32", "float64")
 
 
 def attribute(variable: Any, name: str) -> Any:
@@ -86,7 +87,7 @@ def exact_reasons(dataset: Any) -> dict[Any, str]:
 def _own_reason(name: Any, dataset: Any) -> str | None:
     """Returns why a variable is exact whatever others say of it."""
     variable = dataset.variables[name]
-    if variable.dtype.name not in _LOSSY:
+    if variable.dtype.name not in LOSSY:
         return f"its type is {variable.dtype}"
     units = str(attribute(variable, "units"))
     if _TIME_UNITS.match(units):
@@ -130,7 +131,7 @@ class StoredVariable:
         """
         self._name, self._variable = name, variable
         self._stored_type = np.dtype(variable.encoding.get("dtype") or variable.dtype)
-        if self._stored_type.name not in _LOSSY:
+        if self._stored_type.name not in LOSSY:
             raise ValueError(
                 f"{name!r} has an error bound but is stored as {self._stored_type}, which rounds its values: remove "
                 "dtype, scale_factor, and add_offset from its encoding to store floats, or give it Bound() in "

@@ -13,7 +13,7 @@ from ._advanced import advanced_text
 from ._array import Bound, as_bytes, core_choices, little_endian
 from ._core import CorruptError
 from ._fill import fill_setting, without_mask
-from ._types import core_name
+from ._types import core_name, number_dtype, number_shape
 
 
 def options_of(codec: Any) -> dict[str, Any]:
@@ -98,7 +98,8 @@ def check_header(header: dict[str, Any], dtype: np.dtype[Any], shape: tuple[int,
     Raises:
         CorruptError: it has not.
     """
-    name, extents, expected = core_name(dtype), tuple(header["shape"]), merged_shape(shape)
+    name, extents = core_name(number_dtype(dtype)), tuple(header["shape"])
+    expected = merged_shape(number_shape(dtype, shape))
     if header["dtype"] != name or extents != expected:
         raise CorruptError(f"the chunk holds {header['dtype']} of shape {extents}, not {name} of {expected}")
 

@@ -15,6 +15,7 @@ from ._advanced import Advanced
 from ._array import (
     Bound,
     Effort,
+    Header,
     Out,
     as_bytes,
     compress,
@@ -26,7 +27,7 @@ from ._array import (
 )
 from ._fill import Fill, without_mask
 from ._options import Decompression
-from ._types import core_name
+from ._types import as_numbers, core_name, is_exact, number_dtype, number_shape
 
 #: A path, or a file object that reads bytes and seeks.
 FileOrPath = str | os.PathLike[str] | BinaryIO
@@ -66,7 +67,8 @@ class Writer:
         memory_limit: int | None = None,
     ) -> None:
         bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-        self.dtype, self.shape = np.dtype(dtype), tuple(operator.index(extent) for extent in shape)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.shape: tuple[int, ...] = tuple(operator.index(extent) for extent in shape)
         if not self.shape:
             raise ValueError("a writer needs at least one axis")
         if bound.mode in ("rel", "psnr") and range is None:
@@ -74,11 +76,14 @@ class Writer:
                 f"the bound {bound.mode} refers to the range of the whole array, of which a writer sees one part at a "
                 f"time: give range=(low, high), or abs= instead of {bound.mode}="
             )
+        if is_exact(self.dtype):
+            bound = Bound()
         #: The number of entries along the first axis that were appended.
-        self.appended = 0
+        self.appended: int = 0
         self._fill = fill
         choices = core_choices(bound, fill, effort, advanced, threads, "cpu", memory_limit, rewritable)
-        self._writer = _core.Writer(os.fspath(path), core_name(self.dtype), self.shape, choices, range)
+        name, extents = core_name(number_dtype(self.dtype)), number_shape(self.dtype, self.shape)
+        self._writer = _core.Writer(os.fspath(path), name, extents, choices, range)
 
     def append(self, array: ArrayLike) -> None:
         """Appends one entry along the first axis, or several as an array with all axes.
@@ -99,7 +104,7 @@ class Writer:
             entries = len(part)
         if self.appended + entries > self.shape[0]:
             raise ValueError(f"the array has {self.shape[0]} entries along its first axis, not more")
-        self._writer.append(as_bytes(little_endian(part)))
+        self._writer.append(as_bytes(little_endian(as_numbers(part))))
         self.appended += entries
 
     def _cast(self, part: NDArray[Any]) -> NDArray[Any]:
@@ -158,9 +163,10 @@ class File:
     def __init__(self, file: FileOrPath, *, threads: int = 0, device: str = "auto") -> None:
         self._threads, self._device = threads, device
         #: The path, or the file object, which stays open when this is closed.
-        self.source = file if _is_readable(file) else os.fspath(file)
-        self._file = _core.File.of_object(file) if _is_readable(file) else _core.File(self.source)
-        self.header = header_of_fields(self._file.header())
+        self.source: FileOrPath = file if _is_readable(file) else os.fspath(file)
+        readable: Any = file
+        self._file = _core.File.of_object(readable) if _is_readable(file) else _core.File(os.fspath(readable))
+        self.header: Header = header_of_fields(self._file.header())
 
     def close(self) -> None:
         """Closes the file. It cannot be indexed afterwards; closing it again does nothing."""

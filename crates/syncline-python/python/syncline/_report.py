@@ -27,7 +27,7 @@ from ._array import (
     verify,
 )
 from ._fill import Fill, without_mask
-from ._types import core_name
+from ._types import as_numbers, core_name, is_exact
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,10 @@ def estimate(
     1.0
     """
     chosen = one_bound(bound, abs, rel, psnr, pw_rel)
-    choices = core_choices(chosen, fill, effort, advanced, threads, "cpu", None, rewritable)
     elements = _device.host_array(without_mask(array, fill))
+    chosen = Bound() if is_exact(elements.dtype) else chosen
+    elements = as_numbers(elements)
+    choices = core_choices(chosen, fill, effort, advanced, threads, "cpu", None, rewritable)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
     return Estimate(**_core.estimate(as_bytes(elements), name, elements.shape, choices, max(1, sample)))

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 _CORE_NAMES = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
@@ -62,3 +63,44 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
     return np.dtype(np.dtype(name).newbyteorder("<").str)
+
+
+def is_exact(dtype: np.dtype[Any]) -> bool:
+    """Returns whether elements of a type are no numbers that may have errors: Booleans, dates, and times."""
+    return dtype.kind in "bmM"
+
+
+def number_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the type of the numbers that elements are compressed as."""
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    if dtype.kind in "mM":
+        return np.dtype(f"{dtype.str[0]}i8")
+    return np.dtype(f"{dtype.str[0]}f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def number_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape of the numbers that elements are compressed as: complex numbers are pairs."""
+    return (*shape, 2) if dtype.kind == "c" else shape
+
+
+def as_numbers(array: Any) -> Any:
+    """Returns the elements of an array as numbers that the core has: Booleans as ``uint8``, dates and times as
+    ``int64``, and complex numbers as pairs of their parts along one more axis. Others are returned as they are.
+
+    >>> as_numbers(np.array([1 + 2j]))
+    array([[1., 2.]])
+    """
+    dtype = array.dtype
+    if dtype.kind not in "bmMc":
+        return array
+    return array.reshape(-1).view(number_dtype(dtype)).reshape(number_shape(dtype, array.shape))
+
+
+def of_numbers(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Returns elements of a type from the numbers that they were compressed as."""
+    if dtype.kind == "c":
+        return np.ascontiguousarray(array).reshape(-1).view(dtype.newbyteorder("=")).reshape(array.shape[:-1])
+    if dtype.kind in "mM":
+        return array.view(dtype.newbyteorder("="))
+    return array

@@ -12,12 +12,13 @@ import importlib.machinery
 import pathlib
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Literal
 
 from . import _core
 from ._advanced import Advanced, advanced_text
+from ._advice import warn_at_caller
 from ._array import Bound, Effort
 from ._fill import fill_values
 
@@ -38,31 +39,39 @@ def register(package: ModuleType) -> None:
     """Makes the filter known to the HDF5 library of a package that has been imported, such as netCDF4 or PyTables.
 
     For h5py, the import of this module has done it. Raises ``ValueError`` for a package that uses no HDF5 library, and
-    ``OSError`` if the library does not take the filter, or on a system without the filter, which is Windows.
+    ``OSError`` if the library does not take the filter.
 
     >>> import h5py
     >>> register(h5py)
     >>> bool(h5py.h5z.filter_avail(FILTER_ID))
     True
     """
-    address = _core.hdf5_filter()
-    if address is None:
-        raise OSError("the HDF5 filter is available on Linux and macOS only")
-    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
-    modules = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == package.__name__]
-    for module in modules:
-        file = getattr(module, "__file__", None)
-        if not file or not file.endswith(suffixes):
-            continue
-        # A function is looked for in the libraries of an extension module, too. The GIL is kept, as by callers of HDF5.
+    for file in _libraries(package):
+        # The GIL is kept, as by callers of HDF5.
         function = getattr(ctypes.PyDLL(file), "H5Zregister", None)
         if function is None:
             continue
         function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_int
-        if function(address) < 0:
+        if function(_core.hdf5_filter()) < 0:
             raise OSError(f"the HDF5 library of {package.__name__} does not take the filter")
         return
     raise ValueError(f"{package.__name__} uses no HDF5 library: give a package such as netCDF4 or tables")
+
+
+def _libraries(package: ModuleType) -> Iterator[str]:
+    """Yields the files in which functions of the HDF5 library of a package may be found."""
+    if sys.platform == "win32":
+        # A module there has no functions of the libraries that it uses. These are in the package, beside it, or in the
+        # folder of conda, and are loaded already.
+        folder = pathlib.Path(package.__file__ or "").parent
+        for place in (folder, folder.with_name(f"{folder.name}.libs"), pathlib.Path(sys.prefix, "Library", "bin")):
+            yield from sorted(map(str, place.glob("*hdf5*.dll")))
+        return
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name.split(".")[0] == package.__name__ and file and file.endswith(suffixes):
+            yield file
 
 
 def parameters(
@@ -111,8 +120,9 @@ def filter(
     ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
     same for all chunks. HDF5 rewrites a chunk when a part of it is written: with ``rewritable``, the default, each
     element is then within ``abs`` or ``pw_rel`` of what was last written to it, and without, chunks are smaller, and
-    each time can add an error of up to the bound. Integers are always lossless. ``fill`` is that of
-    :func:`parameters`; ``effort`` and ``advanced`` are those of :func:`syncline.compress`.
+    each time can add an error of up to the bound. Integers count whole errors, and enumerations, such as
+    Booleans, are always lossless. ``fill`` is that of :func:`parameters`; ``effort`` and ``advanced`` are those of
+    :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]
     47501
@@ -134,5 +144,9 @@ except ImportError:
     # The parameters are useful without it.
     pass
 else:
-    if _core.hdf5_filter() is not None:
+    try:
         register(_h5py)
+    except (OSError, ValueError) as _error:
+        if sys.platform != "win32":
+            raise
+        warn_at_caller(f"h5py does not know the filter: {_error}")

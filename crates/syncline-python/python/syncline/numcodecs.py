@@ -14,15 +14,15 @@ try:
     from numcodecs.abc import Codec
     from numcodecs.astype import AsType
     from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
-except ModuleNotFoundError as error:
-    raise missing(error, "zarr") from None
+except ModuleNotFoundError as _error:
+    raise missing(_error, "zarr") from None
 
 from . import _codec, _core
 from ._advanced import Advanced
 from ._array import Bound, as_bytes, compress, decompress
 from ._core import CorruptError
 from ._fill import Fill, without_mask
-from ._types import numpy_dtype
+from ._types import as_numbers, is_exact, numpy_dtype
 
 
 class Syncline(Codec):
@@ -55,8 +55,12 @@ class Syncline(Codec):
         rewritable: bool = True,
         advanced: Advanced | None = None,
     ):
-        self.mode, self.value, self.effort, self.fill = mode, value, effort, fill
-        self.rewritable, self.advanced = rewritable, advanced or None
+        self.mode: str = mode
+        self.value: float = value
+        self.effort: str | None = effort
+        self.fill: Any = fill
+        self.rewritable: bool = rewritable
+        self.advanced: Advanced | None = advanced or None
         bound, setting = _codec.check(self)
         self.mode, self.value = bound.mode, bound.value
         # A list, as in JSON, so that codecs of equal settings are equal.
@@ -72,24 +76,23 @@ class Syncline(Codec):
         array = ensure_ndarray(without_mask(buf))
         if array.dtype == object:
             raise TypeError("object arrays cannot be compressed")
-        if array.dtype.kind in "mMb":
-            # Times and Booleans are compressed as integers.
-            kind = "u" if array.dtype.kind == "b" else "i"
-            array = array.view(f"{kind}{array.dtype.itemsize}")
-        if not array.dtype.isnative:
-            # What is decoded must have the same bytes, and streams are little-endian.
-            if self.mode != "lossless":
-                raise ValueError(f"an error bound needs little-endian elements, not {array.dtype.str}")
-            array = array.view(f"u{array.dtype.itemsize}")
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             # Codecs handle memory order; Zarr format 2 restores the order after decoding.
             array = array.T
+        bound = Bound() if is_exact(array.dtype) else Bound(self.mode, self.value)  # type: ignore[arg-type]
+        if bound.mode != "lossless" and not hasattr(buf, "dtype"):
+            raise ValueError("bytes have no error bound: encode an array")
+        array = as_numbers(array)
+        if not array.dtype.isnative:
+            # What is decoded must have the same bytes, and streams are little-endian.
+            if bound.mode != "lossless":
+                raise ValueError(f"an error bound needs little-endian elements, not {array.dtype.str}")
+            array = array.view(f"u{array.dtype.itemsize}")
         if array.nbytes > self.max_buffer_size:
             raise ValueError(
                 f"the chunk has {array.nbytes} bytes, more than {self.max_buffer_size}: use smaller chunks"
             )
         fill = "auto" if self.fill is None else self.fill
-        bound = Bound(self.mode, self.value)  # type: ignore[arg-type]
         bound, fill = _codec.piece_bound(array, bound, fill)
         options = _codec.options_of(self)
         stream: bytes = compress(array, bound=bound, fill=fill, threads=1, device="cpu", **options)

@@ -238,7 +238,7 @@ def _write(
     end = 0
     for name, kind, shape, tensor in parts:
         bound = own.get(name, default if kind.startswith(("F", "BF")) and len(shape) > 1 else Bound())
-        if kind not in ("F32", "F64") and bound.mode != "lossless":
+        if kind not in ("F16", "BF16", "F32", "F64") and bound.mode != "lossless":
             if name in own:
                 raise ValueError(f"{name} can have no error bound: its elements are {_NAMES[kind]}")
             bound = Bound()
@@ -257,7 +257,8 @@ def _write(
 def _compressed(kind: str, shape: tuple[int, ...], tensor: Any, bound: Bound, options: dict[str, Any]) -> bytes:
     """Returns the stream of a tensor, or of its bytes."""
     if ordinal_of(tensor) is not None and kind not in _AS_BYTES:
-        return compress(tensor.detach().contiguous(), bound=bound, fill=None, **options).to_bytes()
+        on_gpu: Any = compress(tensor.detach().contiguous(), bound=bound, fill=None, **options)
+        return bytes(on_gpu.to_bytes())
     elements = tensor if isinstance(tensor, np.ndarray) and tensor.dtype == np.uint8 else _bytes_of(tensor)
     choices = core_choices(bound, None, threads=0, device="auto", memory_limit=None, **options)
     stream, _ = _core.compress(elements.reshape(-1), *_stored(kind, shape), choices, None)
@@ -303,7 +304,6 @@ def _size(kind: str, shape: tuple[int, ...]) -> int:
 def _little(name: str) -> np.dtype[Any]:
     """Returns the little-endian type of NumPy, or of ``ml_dtypes``."""
     if name.startswith(("float8", "bfloat16")):
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
+        dtype: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
+        return dtype
     return np.dtype(name).newbyteorder("<")

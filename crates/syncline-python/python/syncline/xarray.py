@@ -10,7 +10,7 @@ import numpy as np
 from . import __version__
 from ._advanced import Advanced
 from ._array import Bound, Effort
-from ._cf import KEPT, StoredVariable, exact_reasons
+from ._cf import KEPT, LOSSY, StoredVariable, exact_reasons
 from ._types import core_name
 from .numcodecs import Syncline
 from .zarr import SynclineCodec
@@ -34,15 +34,15 @@ def encoding(
 ) -> dict[str, dict[str, Any]]:
     """Returns the ``encoding`` argument of ``Dataset.to_zarr`` for all data variables of a dataset.
 
-    Variables of ``float32`` and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A bound
-    that refers to the range takes that of the whole variable, which is computed here, once. Bounds are those of the
-    values that are read: a ``scale_factor`` and a cast to the type in the encoding count. Other variables are lossless,
-    and types that Syncline does not have keep Zarr's defaults. So are variables that describe others, unless
-    ``per_variable`` has a bound for them: times, coordinates, and what ``bounds`` and similar attributes name
-    (:func:`exact_reasons`). The ``_FillValue`` and the ``missing_value`` of a variable are kept exactly, and so is
-    ``fill``, one value or several in all variables; the range excludes them. ``effort`` and ``advanced``
-    are those of :func:`syncline.compress`. With ``rewritable``, the bound also holds if parts of chunks
-    are written later, as by ``region`` or ``append_dim``, which takes larger chunks
+    Variables of ``float16``, ``float32``, and ``float64`` get the error bound; ``per_variable`` has other bounds by
+    name. A bound that refers to the range takes that of the whole variable, which is computed here, once. Bounds
+    are those of the values that are read: a ``scale_factor`` and a cast to the type in the encoding count. Other
+    variables are lossless, and types that Syncline does not have keep Zarr's defaults. So are variables that
+    describe others, unless ``per_variable`` has a bound for them: times, coordinates, and what ``bounds`` and
+    similar attributes name (:func:`exact_reasons`). The ``_FillValue`` and the ``missing_value`` of a variable are
+    kept exactly, and so is ``fill``, one value or several in all variables; the range excludes them. ``effort`` and
+    ``advanced`` are those of :func:`syncline.compress`. With ``rewritable``, the bound also holds if parts of
+    chunks are written later, as by ``region`` or ``append_dim``, which takes larger chunks
     (:class:`syncline.zarr.SynclineCodec`). ``zarr_format`` is that of ``to_zarr``.
 
     Raises:
@@ -77,7 +77,7 @@ def encoding(
             bound = stored.stored_bound(bound)
             settings["fill"] = stored.fills
         if zarr_format == 2:
-            codecs = {"compressors": (Syncline(bound.mode, bound.value, **settings),), "filters": None}
+            codecs: dict[str, Any] = {"compressors": (Syncline(bound.mode, bound.value, **settings),), "filters": None}
         else:
             codecs = {"serializer": SynclineCodec(bound.mode, bound.value, **settings), "compressors": None}
         # The argument of `to_zarr` replaces the encoding of a variable, so that these would be lost.
@@ -95,7 +95,7 @@ def _requested_bound(
     own = per_variable.get(name)
     if own is None:
         return Bound() if name in reasons else default
-    if own.mode != "lossless" and variable.dtype.name not in ("float32", "float64"):
+    if own.mode != "lossless" and variable.dtype.name not in LOSSY:
         raise ValueError(f"{name!r} can have no error bound: {reasons[name]}")
     return own
 

@@ -17,8 +17,8 @@ try:
     from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
     from zarr.abc.store import RangeByteRequest, SuffixByteRequest
     from zarr.core.common import parse_named_configuration
-except ModuleNotFoundError as error:
-    raise missing(error, "zarr") from None
+except ModuleNotFoundError as _error:
+    raise missing(_error, "zarr") from None
 
 from . import _codec, _core, _zarr_device
 from ._advanced import Advanced
@@ -26,7 +26,7 @@ from ._advice import warn_at_caller
 from ._array import Bound, Effort, as_bytes, compress, core_choices, decompress, resolve
 from ._core import CorruptError, SynclineError
 from ._fill import without_mask
-from ._types import core_name, numpy_dtype
+from ._types import as_numbers, core_name, is_exact, number_dtype, number_shape, numpy_dtype, of_numbers
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
 
@@ -113,9 +113,9 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
         """Checks that arrays of this type and rank can be compressed."""
         native = dtype.to_native_dtype()
-        core_name(native)
-        if self.mode != "lossless" and native.name not in ("float32", "float64"):
-            raise ValueError(f"error bounds are for float32 and float64, not {native.name}: use mode='lossless'")
+        core_name(number_dtype(native))
+        if self.mode == "pw_rel" and native.kind in "iu":
+            raise ValueError(f"{native.name} has no pw_rel bound: use mode='abs', in counts")
         if self.mode in ("rel", "psnr"):
             warnings.warn(
                 f"the {self.mode} bound refers to the values of each chunk: use abs for one bound over the whole array",
@@ -134,13 +134,14 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         fill: Any = "auto"
         if self.mode != "lossless":
             fill = self.fill if self.fill is not None else _declared_fill(chunk_spec.fill_value)
+        native = chunk_spec.dtype.to_native_dtype()
         prototype = chunk_spec.prototype
         on_gpu = _zarr_device.is_on_gpu(prototype)
         array = chunk_data.as_ndarray_like() if on_gpu else chunk_data.as_numpy_array()
-        array = _codec.as_declared(array, chunk_spec.dtype.to_native_dtype())
+        array = as_numbers(_codec.as_declared(array, native))
         # Filters such as Delta return elements without their shape.
-        array = array.reshape(_codec.merged_shape(tuple(chunk_spec.shape)))
-        bound, fill = _codec.piece_bound(array, self.bound, fill)
+        array = array.reshape(_codec.merged_shape(number_shape(native, tuple(chunk_spec.shape))))
+        bound, fill = _codec.piece_bound(array, Bound() if is_exact(native) else self.bound, fill)
         options = _codec.options_of(self)
         if on_gpu:
             kind: Any = {"threads": 0, "device": "auto", "memory_limit": None}
@@ -153,7 +154,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     @staticmethod
     def _typed(array: Any, chunk_spec: Any) -> Any:
         native = chunk_spec.dtype.to_native_dtype()
-        return chunk_spec.prototype.nd_buffer.from_numpy_array(np.asarray(array).astype(native, copy=False))
+        elements = np.asarray(array).astype(native, copy=False)
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(elements)
 
     @staticmethod
     def _check(header: dict[str, Any], chunk_spec: Any) -> None:
@@ -169,15 +171,16 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         """Decodes a selection of a chunk, or all of it, whose bytes are all in memory."""
         if _zarr_device.is_on_gpu(chunk_spec.prototype):
             return self._decode_on_gpu(stream, selection, chunk_spec)
-        box = None if selection is None else _box_of(selection, chunk_spec.shape)
+        native = chunk_spec.dtype.to_native_dtype()
+        box = None if selection is None else _box_of(selection, chunk_spec.shape, native)
         data = stream.as_numpy_array()
         self._check(_core.header(data), chunk_spec)
         if box is None:
-            part = decompress(data, threads=1, device="cpu").reshape(chunk_spec.shape)
+            part = of_numbers(decompress(data, threads=1, device="cpu"), native).reshape(chunk_spec.shape)
             part = part if selection is None else part[selection]
         else:
             region, inner = box
-            part = decompress(data, region=region, threads=1, device="cpu")[inner]
+            part = of_numbers(decompress(data, region=region, threads=1, device="cpu"), native)[inner]
         return self._typed(part, chunk_spec)
 
     @staticmethod
@@ -186,7 +189,11 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         prototype = chunk_spec.prototype
         data = prototype.buffer.from_buffer(stream).as_array_like()
         SynclineCodec._check(_zarr_device.header(data), chunk_spec)
-        array = _zarr_device.decompress(data).reshape(chunk_spec.shape)
+        native = chunk_spec.dtype.to_native_dtype()
+        array = _zarr_device.decompress(data)
+        if native.kind in "bmMc":
+            array = array.reshape(-1).view(native.newbyteorder("="))
+        array = array.reshape(chunk_spec.shape)
         return prototype.nd_buffer.from_ndarray_like(array if selection is None else array[selection])
 
     def _decode_box(self, partial: _core.PartialStream, box: Any, chunk_spec: Any) -> Any:
@@ -195,7 +202,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         extents = [part.stop - part.start for part in region]
         elements = np.empty(extents, numpy_dtype(partial.header()["dtype"]))
         partial.decompress_into(as_bytes(elements), _ranges(region))
-        return self._typed(elements[inner], chunk_spec)
+        return self._typed(of_numbers(elements, chunk_spec.dtype.to_native_dtype())[inner], chunk_spec)
 
     def _requests(self, chunk_spec: Any, selection: Any) -> Generator[Any, Any, Any]:
         """Decodes a selection of a chunk. Yields lists of the byte ranges that it needs (``None`` for all bytes), which
@@ -203,7 +210,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         start of the stream, and the selection. There are two more for a stream of several chunks: its end, and the
         start of the chunks that the selection is in.
         """
-        box = _box_of(selection, chunk_spec.shape)
+        box = _box_of(selection, chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
         if _zarr_device.is_on_gpu(chunk_spec.prototype):
             box = None  # The GPU decodes a chunk faster than the host decodes, and uploads, a part of it.
         if box is None or _covers(box[0], chunk_spec.shape):
@@ -286,7 +293,12 @@ def _declared_fill(fill_value: Any) -> Any:
     """Returns the fill option for the fill value of an array: zero is Zarr's default and an ordinary value in most
     data.
     """
-    return "auto" if fill_value is None or fill_value == 0 else float(fill_value)
+    is_number = isinstance(fill_value, (int, float, np.integer, np.floating)) or _is_bfloat16(fill_value)
+    return float(fill_value) if is_number and fill_value != 0 else "auto"
+
+
+def _is_bfloat16(value: Any) -> bool:
+    return isinstance(value, np.generic) and value.dtype.name == "bfloat16"
 
 
 class _Done(Exception):
@@ -380,9 +392,13 @@ def _compressors_behind(codec: Any, codecs: Any) -> list[str]:
     return [name for name in classes[position + 1 :] if not any(sum_ in name.lower() for sum_ in checksums)]
 
 
-def _box_of(selection: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[Any, ...]] | None:
-    """Returns the bounding box of a selection in a chunk's stream, or ``None`` if all of the chunk is needed."""
-    return _bounding_box(selection, shape) if len(shape) <= 4 else None
+def _box_of(
+    selection: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[tuple[slice, ...], tuple[Any, ...]] | None:
+    """Returns the bounding box of a selection in a chunk's stream, or ``None`` if all of the chunk is needed. That of
+    complex numbers has one more axis, so that it is decoded whole.
+    """
+    return _bounding_box(selection, shape) if len(shape) <= 4 and dtype.kind != "c" else None
 
 
 def _covers(region: tuple[slice, ...], shape: tuple[int, ...]) -> bool:

@@ -81,7 +81,7 @@ impl Decompressor {
                 self.inner.decompress(&input, &mut output.view())
             }
             _ => {
-                // SAFETY: as above; lossy streams have elements of f32 or f64, which `Header::parse` checked.
+                // SAFETY: as above; other types than f32 and f64 were refused when this object was made.
                 let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
                 self.inner.decompress(&input, &mut output.view())
             }

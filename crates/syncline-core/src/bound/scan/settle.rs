@@ -1,6 +1,7 @@
 //! The decision which extreme values of an array are fill.
 
-use super::{Samples, Scan, ScanResult, WELL_KNOWN_FILLS, bits_of};
+use super::convert::bits_of;
+use super::{Samples, Scan, ScanResult, WELL_KNOWN_FILLS};
 
 /// The fewest elements that hold a fill value, and one that is well known.
 const FEWEST: u64 = 4;

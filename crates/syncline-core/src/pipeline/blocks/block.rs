@@ -6,7 +6,7 @@ mod encode;
 use super::plan::{Division, Order, Plan};
 use super::units::Boxes;
 use crate::contexts::lanes::{Event, lanes_of};
-use crate::predict::levels::{Classes, Level, joined, levels_of, split};
+use crate::predict::levels::{Classes, Level, join, joined, levels_of, split};
 use crate::quantize::Real;
 
 /// Memory for one block, and what was found for it.
@@ -29,6 +29,11 @@ pub(super) struct Block<T> {
     next_codes: Vec<i32>,
     arranged: Vec<T>,
     arranged_excluded: Vec<u8>,
+    /// The numbers of the tables of a run, and its codes.
+    of_run: Vec<u8>,
+    run_codes: Vec<i32>,
+    /// Sums of magnitudes of a row.
+    sums: Vec<i32>,
     /// Differences between values and predictions of the slice before.
     before: Vec<T>,
     pub anchors: Vec<i32>,
@@ -57,14 +62,6 @@ impl UnitEvents {
     fn clear(&mut self) {
         self.events.clear();
         self.ends.clear();
-    }
-
-    /// Ends a run, unless it is empty.
-    fn end_run(&mut self) {
-        let end = self.events.len() as u32;
-        if self.ends.last().copied().unwrap_or(0) < end {
-            self.ends.push(end);
-        }
     }
 
     /// Returns the codes with their contexts.
@@ -99,6 +96,9 @@ impl<T: Real> Default for Block<T> {
             next_codes: Vec::new(),
             arranged: Vec::new(),
             arranged_excluded: Vec::new(),
+            of_run: Vec::new(),
+            run_codes: Vec::new(),
+            sums: Vec::new(),
             before: Vec::new(),
             anchors: Vec::new(),
             events: Vec::new(),
@@ -148,6 +148,13 @@ impl<T: Real> Block<T> {
         }
     }
 
+    /// Returns the part of a class of the finest level that belongs to a unit.
+    fn range(&self, unit: usize, class: usize) -> [[usize; 2]; 3] {
+        let extent = self.levels[0].class(class);
+        let ranges = self.boxes.ranges(unit);
+        std::array::from_fn(|axis| ranges[axis].map(|end| end.min(extent[axis])))
+    }
+
     /// Returns whether each anchor is excluded.
     fn anchor_exclusion(&self) -> &[u8] {
         match self.levels.len() {
@@ -169,6 +176,18 @@ impl<T: Real> Block<T> {
         let mut next = std::mem::take(&mut self.arranged);
         joined(&self.lattice, &self.values, &self.levels[number], &mut next);
         self.arranged = std::mem::replace(&mut self.lattice, next);
+    }
+
+    /// Writes the elements, in raster order, of which those of the coarser levels are joined and those of the finest
+    /// are in their classes.
+    fn finish(&mut self, out: &mut [T]) {
+        if let Some(level) = self.levels.first() {
+            if self.order.is_raster() {
+                return join(&self.lattice, &self.values, level, out);
+            }
+            self.join(0);
+        }
+        self.order.restore(self.extent, &self.lattice, out);
     }
 
     fn join_codes(&mut self, number: usize) {

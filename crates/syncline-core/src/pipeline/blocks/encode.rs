@@ -99,7 +99,7 @@ impl<T: Real> Coder<T> {
         self.begin(x, extent, plan);
         self.encode_unmasked(x);
         let of_header = self.patterns.len();
-        self.masks[..of_header].iter_mut().for_each(|mask| _ = mask.code(extent));
+        self.masks[..of_header].iter_mut().for_each(|mask| mask.code(extent));
         // Zeros are kept exactly: by a mask, unless only a few are verbatim.
         let is_zero = |place: &u32| x[*place as usize].bits() == 0;
         let missed = self.block.missed.iter().filter(|place| is_zero(place)).count();
@@ -146,7 +146,7 @@ impl<T: Real> Coder<T> {
     }
 
     /// Adds the errors of the block's elements that are neither masked nor verbatim.
-    fn measure(&self, x: &[T], summary: &mut ErrorSummary) {
+    fn measure(&mut self, x: &[T], summary: &mut ErrorSummary) {
         const PIECE: usize = 1024;
         let mut back = vec![T::from_bits(0); x.len()];
         self.block.reconstructed(&mut back);

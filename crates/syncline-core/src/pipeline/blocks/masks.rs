@@ -65,13 +65,12 @@ impl Mask {
         };
     }
 
-    /// Codes the mask of a block. Returns the bytes that it takes.
-    pub fn code(&mut self, extent: [usize; 3]) -> usize {
+    /// Codes the mask of a block.
+    pub fn code(&mut self, extent: [usize; 3]) {
         self.words.clear();
         if self.kind == MaskKind::Bitmap {
             bitmap::encode(&self.bits, extent, &mut self.words);
         }
-        self.words.len()
     }
 
     /// Adds the masked elements to `excluded`.

@@ -83,6 +83,11 @@ impl Order {
         self.0.map(|axis| extent[axis])
     }
 
+    /// Returns whether this is raster order already.
+    pub fn is_raster(self) -> bool {
+        self.0 == [0, 1, 2]
+    }
+
     /// Returns the strides, in this order, of elements that are in raster order of `extent`.
     fn strides(self, [_, ny, nx]: [usize; 3]) -> [usize; 3] {
         self.of([ny * nx, nx, 1])

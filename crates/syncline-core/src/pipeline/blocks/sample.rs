@@ -15,7 +15,9 @@ use crate::quantize::Real;
 const PIECES: usize = 4;
 const PIECE_LOG2: (u32, u32) = (12, 15);
 /// Binary logarithm of the share of a piece in a chunk.
-const SHARE_LOG2: u32 = 5;
+const SHARE_LOG2: u32 = 7;
+/// Plans that all pieces are coded with.
+const FINALISTS: usize = 3;
 
 /// Chooses how the blocks of a chunk are coded.
 pub(super) fn choose<T: Real>(
@@ -29,7 +31,7 @@ pub(super) fn choose<T: Real>(
     let count = tiles.len().min(PIECES);
     let elements: usize = tiles.iter().map(Tile::len).sum();
     let piece_log2 = elements.max(1).ilog2().saturating_sub(SHARE_LOG2).clamp(PIECE_LOG2.0, PIECE_LOG2.1);
-    for number in 0..count {
+    for number in (0..count).step_by(2).chain((1..count).step_by(2)) {
         let tile = &tiles[(2 * number + 1) * tiles.len() / (2 * count)];
         let whole = tile.extent.map(usize::next_power_of_two);
         let side = balanced_extent(whole, piece_log2);
@@ -44,38 +46,34 @@ pub(super) fn choose<T: Real>(
         coder.elements.gather(&window, &piece, &mut x);
         pieces.push((x, extent));
     }
-    let mut best = Best { bits: u64::MAX, plan: Plan { on_grid, division: Division::Boxes, ..Plan::default() } };
+    let plain = Plan { on_grid, division: Division::Boxes, ..Plan::default() };
+    // All plans with half of the pieces, and the best of them with the others, too.
+    let (first, others) = pieces.split_at(count.div_ceil(2));
+    let mut tried = Vec::new();
+    let mut consider = |coder: &mut Coder<T>, plan: Plan| {
+        tried.push((cost(coder, first, plan), plan));
+        // The earlier one of two plans with the same cost.
+        tried.sort_by_key(|&(bits, _)| bits);
+        tried[0].1
+    };
     // First the axis of the slices and the scheme, then the share of the slice before.
+    let mut best = plain;
     for slices in Plan::slices(geometry.axes()) {
         for cubic in [false, true] {
-            best.consider(coder, &pieces, Plan { slices, share: u8::from(slices.is_some()), cubic, ..best.plan });
+            best = consider(coder, Plan { slices, share: u8::from(slices.is_some()), cubic, ..plain });
         }
     }
-    if best.plan.slices.is_some() {
+    if best.slices.is_some() {
         for share in [0, 2] {
-            best.consider(coder, &pieces, Plan { share, ..best.plan });
+            consider(coder, Plan { share, ..best });
         }
     }
-    let Best { bits, plan } = best;
+    tried.truncate(FINALISTS);
+    let whole = |(bits, plan)| (bits + cost(coder, others, plan), plan);
+    let (bits, plan) = tried.into_iter().map(whole).min_by_key(|&(bits, _)| bits).unwrap_or((0, plain));
     let elements: usize = pieces.iter().map(|(x, _)| x.len()).sum();
     let (division, lanes_log2) = division(bits * geometry.unclipped_len() / 8 / (elements as u64).max(1));
     Ok(Plan { division, lanes_log2, ..plan })
-}
-
-/// The best plan so far.
-struct Best {
-    bits: u64,
-    plan: Plan,
-}
-
-impl Best {
-    /// Takes a plan if it is better.
-    fn consider<T: Real>(&mut self, coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Plan) {
-        let bits = cost(coder, pieces, plan);
-        if bits < self.bits {
-            (self.bits, self.plan) = (bits, plan);
-        }
-    }
 }
 
 /// Returns how a block of so many bytes is divided, and the binary logarithm of the states of a unit: many units, so
@@ -84,8 +82,8 @@ fn division(bytes: u64) -> (Division, u8) {
     // A state takes about two bytes more than it carries.
     const BYTES_OF_LANE: u64 = 512;
     let (division, units) = match bytes {
-        0..4096 => (Division::One, 1),
-        4096..32_768 => (Division::Two, 2),
+        0..16_384 => (Division::One, 1),
+        16_384..73_728 => (Division::Two, 2),
         _ => (Division::Boxes, 9),
     };
     let lanes = (bytes / units / BYTES_OF_LANE).clamp(1, MOST_LANES as u64);

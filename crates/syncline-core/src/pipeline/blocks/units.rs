@@ -50,12 +50,6 @@ impl Boxes {
         })
     }
 
-    /// Returns the number of the first of the units of the row at `z` and `y` of a class; those after it follow along
-    /// x.
-    pub fn first_of_row(&self, [z, y]: [usize; 2]) -> usize {
-        (z / self.side[0] * self.grid[1] + y / self.side[1]) * self.grid[2]
-    }
-
     /// Returns the part of a row of `len` elements of a class that belongs to unit `number`, for the context.
     pub fn part(&self, number: usize, z: usize, len: usize, slices: bool) -> Unit {
         let [z_range, y, x] = self.ranges(number);

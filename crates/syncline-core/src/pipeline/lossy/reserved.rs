@@ -2,11 +2,11 @@
 
 use crate::bound::Pipeline;
 use crate::container::Header;
-use crate::quantize::Real;
+use crate::quantize::{Real, Stored};
 
-/// Returns the values of the fill patterns that other values could be reconstructed as: those within the bound of the range. Most
-/// fill values are far outside. -0.0 is none of them, because a fill value of 0 is recorded as 0.0, too, and logarithms
-/// never give 0.
+/// Returns the values of the fill patterns that other values could be reconstructed as: those within the bound of the
+/// range. Most fill values are far outside. -0.0 is none of them, because a fill value of 0 is recorded as 0.0, too,
+/// and logarithms never give 0.
 pub fn reserved_patterns<T: Real>(header: &Header) -> Vec<u64> {
     let logarithm = header.pipeline == Pipeline::LogQuantized;
     let is_near = |value: f64| {
@@ -20,5 +20,7 @@ pub fn reserved_patterns<T: Real>(header: &Header) -> Vec<u64> {
         let is_reached = if value.is_zero() { !value.is_negative() && !logarithm } else { !value.wide().is_nan() };
         is_reached && is_near(value.wide())
     };
-    header.stored::<T>().values_of(&header.patterns).into_iter().filter(is_reserved).collect()
+    // Those of integers of 64 bits, as codes could reach them.
+    let stored = Stored::<T>::new(header.element_type, header.low, &[]);
+    stored.values_of(&header.patterns).into_iter().filter(is_reserved).collect()
 }

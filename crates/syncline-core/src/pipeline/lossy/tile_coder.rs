@@ -287,8 +287,8 @@ fn exact_of<T: Real>(plan: &Plan<T>, tile: &Prepared<T>, interpolated: &Encoded<
     exact
 }
 
-/// Finds the elements that miss the bound, or become a fill pattern, only when they are rounded to their type. They keep
-/// their codes, so that others are predicted as before.
+/// Finds the elements that miss the bound, or become a fill pattern, only when they are rounded to their type. They
+/// keep their codes, so that others are predicted as before.
 struct CheckStored<'a, T> {
     plan: &'a Plan<T>,
     x: &'a [[T; LANES]],
@@ -332,8 +332,8 @@ impl<T: Real, S: ComputedIn<T>> Kernel for CheckStoredAs<'_, S, T> {
                 }
             }
             if let Some(excluded) = excluded.map(|excluded| excluded[place]).filter(|&excluded| excluded != 0) {
-                for lane in 0..LANES {
-                    missed[lane] &= i32::from(excluded >> lane & 1 == 0);
+                for (lane, missed) in missed.iter_mut().enumerate() {
+                    *missed &= i32::from(excluded >> lane & 1 == 0);
                 }
             }
             for lane in 0..LANES {

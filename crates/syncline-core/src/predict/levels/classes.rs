@@ -110,6 +110,15 @@ impl<V: Copy> Kernel for Split<'_, V> {
 /// A class has not as many elements as the level says, or there are none.
 pub fn joined<V: Copy>(first: &[V], classes: &Classes<V>, level: &Level, out: &mut Vec<V>) {
     out.resize(level.elements(), first[0]);
+    join(first, classes, level, out);
+}
+
+/// Does what [`joined`] does, into memory that has the length of the level.
+///
+/// # Panics
+/// A class, or `out`, has not as many elements as the level says.
+pub fn join<V: Copy>(first: &[V], classes: &Classes<V>, level: &Level, out: &mut [V]) {
+    assert_eq!(out.len(), level.elements());
     simd::run(Join { first, classes, level, out });
 }
 

@@ -63,13 +63,6 @@ impl<T: Real> Block<T> {
         })
     }
 
-    /// Returns the part of a class of the finest level that belongs to a unit.
-    fn range(&self, unit: usize, class: usize) -> [[usize; 2]; 3] {
-        let extent = self.levels[0].class(class);
-        let ranges = self.boxes.ranges(unit);
-        std::array::from_fn(|axis| ranges[axis].map(|end| end.min(extent[axis])))
-    }
-
     /// Reconstructs the elements of a block from its anchors and codes, in raster order.
     pub fn reconstruct(&mut self, quantizer: &Quantizer<T>, out: &mut [T]) {
         self.lattice.clear();
@@ -82,9 +75,11 @@ impl<T: Real> Block<T> {
                 simd::run(ReconstructRows { block: self, number, class, quantizer, values: &mut values });
                 self.values[class] = values;
             }
-            self.join(number);
+            if number > 0 {
+                self.join(number);
+            }
         }
-        self.order.restore(self.extent, &self.lattice, out);
+        self.finish(out);
     }
 }
 
@@ -116,15 +111,20 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         let slices_of_run = if slices { 1 } else { count[0] };
         let len = slices_of_run * count[1] * count[2];
         let padded = len.next_multiple_of(MOST_LANES);
-        let (mut sums, mut of_run, mut run_codes) = (vec![0; nx], vec![NO_TABLE; padded], vec![0; padded]);
+        let mut of_run = std::mem::take(&mut block.of_run);
+        let [mut sums, mut run_codes] = [&mut block.sums, &mut block.run_codes].map(std::mem::take);
+        of_run.clear();
+        of_run.resize(padded, NO_TABLE);
+        sums.resize(nx.max(sums.len()), 0);
+        run_codes.resize(padded.max(run_codes.len()), 0);
         let of_kind = &tables.of_half_octaves[kind_of(number, class)];
+        let mut part = match unit {
+            Some(unit) => block.boxes.part(unit, range[0][0], nx, slices),
+            None => whole_row(range[0][0], nx, slices),
+        };
         for first in (range[0][0]..range[0][1]).step_by(slices_of_run) {
             let rows = || (first..first + slices_of_run).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
             for ((z, y), of_codes) in rows().zip(of_run.chunks_exact_mut(count[2])) {
-                let part = match unit {
-                    Some(unit) => block.boxes.part(unit, z, nx, slices),
-                    None => whole_row(z, nx, slices),
-                };
                 let known = (&block.code_lattice[..], &block.codes[number]);
                 let out = (of_kind, &mut sums[..], &mut *of_codes);
                 context_row(isa, known, (&level, number), class, [z, y], &part, out);
@@ -134,12 +134,15 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
                     all.filter(|(_, excluded)| **excluded != 0).for_each(|(table, _)| *table = NO_TABLE);
                 }
             }
-            decoder.run(isa, &of_run, tables, &mut run_codes);
-            for ((z, y), codes) in rows().zip(run_codes.chunks_exact(count[2])) {
+            decoder.run(isa, &of_run, tables, &mut run_codes[..padded]);
+            for ((z, y), codes) in rows().zip(run_codes[..len].chunks_exact(count[2])) {
                 let at = (z * ny + y) * nx + range[2][0];
                 block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
             }
+            // Slices of a unit but its first have one before.
+            part.has_before = slices;
         }
+        (block.of_run, block.sums, block.run_codes) = (of_run, sums, run_codes);
     }
 }
 

@@ -19,32 +19,37 @@ impl<T: Real> Block<T> {
         self.events.resize_with(units, UnitEvents::default);
         self.events.iter_mut().for_each(UnitEvents::clear);
         self.missed.clear();
-        self.order.arrange(self.extent, x, &mut self.arranged);
+        let mut arranged = std::mem::take(&mut self.arranged);
+        if !self.order.is_raster() {
+            self.order.arrange(self.extent, x, &mut arranged);
+        }
+        let whole = if self.order.is_raster() { x } else { &arranged };
         for (number, level) in self.levels.iter().enumerate() {
             let (finer, coarser) = self.x.split_at_mut(number);
-            let from = finer.last().map_or(&self.arranged, |classes| &classes[0]);
+            let from = finer.last().map_or(whole, |classes| &classes[0]);
             split(from, level, &mut coarser[0]);
         }
-        self.encode_anchors(quantizer);
+        let anchors = self.x[..self.levels.len()].last().map_or_else(|| whole.to_vec(), |classes| classes[0].clone());
+        self.encode_anchors(anchors, quantizer);
+        self.arranged = arranged;
         for number in (0..self.levels.len()).rev() {
             for class in PASSES {
                 self.encode_class(number, class, quantizer);
             }
-            self.join(number);
+            // What the finest level becomes is not needed to code it.
             if number > 0 {
+                self.join(number);
                 self.join_codes(number);
             }
         }
     }
 
     /// Returns the reconstructed elements after [`Self::encode`], in raster order.
-    pub fn reconstructed(&self, out: &mut [T]) {
-        self.order.restore(self.extent, &self.lattice, out);
+    pub fn reconstructed(&mut self, out: &mut [T]) {
+        self.finish(out);
     }
 
-    fn encode_anchors(&mut self, quantizer: &Quantizer<T>) {
-        let anchors = self.levels.len().checked_sub(1).map_or(&self.arranged, |last| &self.x[last][0]);
-        let x = anchors.clone();
+    fn encode_anchors(&mut self, x: Vec<T>, quantizer: &Quantizer<T>) {
         self.anchors.clear();
         self.lattice.clear();
         let mut before = 0;
@@ -186,43 +191,56 @@ impl<T: Real> Kernel for CollectEvents<'_, T> {
     fn run<I: InstructionSet>(self, isa: I) {
         let Self { block, number, class } = self;
         let level = block.levels[number];
-        let [nz, ny, nx] = level.class(class);
+        let extent = level.class(class);
+        let [_, ny, nx] = extent;
         let slices = block.plan.slices.is_some();
         let in_boxes = number == 0 && block.plan.division != Division::One;
-        let (mut sums, mut contexts) = (vec![0; nx], vec![0; nx]);
         let of_kind = half_octaves(kind_of(number, class));
-        for (z, y) in (0..nz).flat_map(|z| (0..ny).map(move |y| (z, y))) {
-            let mut unit = if in_boxes { block.boxes.first_of_row([z, y]) } else { 0 };
-            let mut start = 0;
-            while start < nx {
-                let part = match in_boxes {
-                    true => block.boxes.part(unit, z, nx, slices),
-                    false => whole_row(z, nx, slices),
-                };
-                let contexts = &mut contexts[..part.x[1] - part.x[0]];
-                let known = (&block.code_lattice[..], &block.codes[number]);
-                let out = (&of_kind, &mut sums[..], &mut *contexts);
-                context_row(isa, known, (&level, number), class, [z, y], &part, out);
-                let at = (z * ny + y) * nx + start;
-                let codes = &block.codes[number][class][at..][..contexts.len()];
-                let events = &mut block.events[if in_boxes { unit + 1 } else { 0 }].events;
-                if block.any_excluded {
-                    let excluded = &block.excluded[number][class][at..][..contexts.len()];
-                    let all = codes.iter().zip(&*contexts).zip(excluded);
-                    events.extend(all.map(|((&code, &context), &excluded)| match excluded {
-                        0 => Event::new(code, context),
-                        _ => Event::NONE,
-                    }));
-                } else {
-                    events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
+        let (mut sums, mut contexts) = (vec![0; nx], vec![0; nx]);
+        for unit in 0..if in_boxes { block.boxes.count() } else { 1 } {
+            let (range, mut part) = match in_boxes {
+                true => {
+                    let range = block.range(unit, class);
+                    (range, block.boxes.part(unit, range[0][0], nx, slices))
                 }
-                start = part.x[1];
-                unit += 1;
+                false => (extent.map(|extent| [0, extent]), whole_row(0, nx, slices)),
+            };
+            let count = range[2][1].saturating_sub(range[2][0]);
+            let UnitEvents { events, ends } = &mut block.events[if in_boxes { unit + 1 } else { 0 }];
+            for z in range[0][0]..range[0][1] {
+                for y in range[1][0]..range[1][1] {
+                    let contexts = &mut contexts[..count];
+                    let known = (&block.code_lattice[..], &block.codes[number]);
+                    let out = (&of_kind, &mut sums[..], &mut *contexts);
+                    context_row(isa, known, (&level, number), class, [z, y], &part, out);
+                    let at = (z * ny + y) * nx + range[2][0];
+                    let codes = &block.codes[number][class][at..][..count];
+                    if block.any_excluded {
+                        let excluded = &block.excluded[number][class][at..][..count];
+                        let all = codes.iter().zip(&*contexts).zip(excluded);
+                        events.extend(all.map(|((&code, &context), &excluded)| match excluded {
+                            0 => Event::new(code, context),
+                            _ => Event::NONE,
+                        }));
+                    } else {
+                        events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
+                    }
+                }
+                // Slices of a unit but its first have one before.
+                part.has_before = slices;
+                if slices {
+                    end_run(events, ends);
+                }
             }
-            if slices && y + 1 == ny {
-                block.events.iter_mut().for_each(UnitEvents::end_run);
-            }
+            end_run(events, ends);
         }
-        block.events.iter_mut().for_each(UnitEvents::end_run);
+    }
+}
+
+/// Ends a run, unless it is empty.
+fn end_run(events: &[Event], ends: &mut Vec<u32>) {
+    let end = events.len() as u32;
+    if ends.last().copied().unwrap_or(0) < end {
+        ends.push(end);
     }
 }

@@ -1,0 +1,444 @@
+//! Counting codes in cells, and choosing bins of cells.
+//!
+//! Cells are intervals of codes that are fine enough for any choice; bins are made of them by pruning a binary tree
+//! from below: two halves become one bin where that takes fewer bits, the description of a bin included.
+
+use super::bins::Bin;
+use crate::bits::logarithm::{LOG_BITS, times_log2};
+use crate::predict::word::Word;
+use crate::simd::{self, InstructionSet, Kernel};
+
+/// Magnitudes below this have cells of their own; above, each power of two has eight cells.
+const SINGLE_LOG2: u32 = 9;
+const PARTS_LOG2: u32 = 3;
+/// Binary logarithm of the most cells of equal width.
+const EQUAL_LOG2: u32 = 12;
+/// Most cells of any kind.
+pub const MAX_CELLS: usize = 1 << EQUAL_LOG2;
+
+/// Bits of the description of a bin.
+const BIN_BITS: u64 = 30;
+/// A bin of more than one cell has at most this share of the codes: Huffman coding would waste up to half a bit.
+const LARGEST_SHARE: u32 = 32;
+/// Bits for which a bin is given up whatever its share is, because there are too many.
+const FORCED_BITS: u64 = 2000;
+
+/// A division of all codes into cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cells {
+    /// By magnitude, fine around zero.
+    Octaves,
+    /// Of equal width, from the smallest code on.
+    Equal {
+        /// The smallest code.
+        low: i64,
+        /// Binary logarithm of the width.
+        shift: u32,
+    },
+}
+
+/// The magnitude that codes are divided by: that of -1 is 0.
+#[inline(always)]
+fn magnitude(code: i64) -> u64 {
+    (code ^ (code >> 63)) as u64
+}
+
+/// Returns the cell of a code among [`Cells::Octaves`], even for codes that are not negative.
+#[inline(always)]
+pub fn octave_cell(code: i64) -> usize {
+    let (magnitude, sign) = (magnitude(code), (code as u64 >> 63) as usize);
+    let bits = 64 - (magnitude | 1).leading_zeros();
+    let part = (magnitude >> bits.saturating_sub(PARTS_LOG2 + 1) & 7) as usize;
+    let far = (1 << SINGLE_LOG2) + (bits.saturating_sub(SINGLE_LOG2 + 1) << PARTS_LOG2) as usize + part;
+    (if magnitude >> SINGLE_LOG2 == 0 { magnitude as usize } else { far }) << 1 | sign
+}
+
+/// Writes the cells of codes among [`Cells::Octaves`].
+#[inline(always)]
+pub fn octave_cells<W: Word>(codes: &[W], cells: &mut [u16]) {
+    if W::BITS > 32 {
+        cells.iter_mut().zip(codes).for_each(|(cell, code)| *cell = octave_cell(code.signed()) as u16);
+        return;
+    }
+    // The exponent of a float tells the highest bit, and its fraction the three bits below: vectors have conversions.
+    const BIAS: u32 = (127 + SINGLE_LOG2) << PARTS_LOG2;
+    for (cell, code) in cells.iter_mut().zip(codes) {
+        let code = code.signed() as i32;
+        let magnitude = (code ^ (code >> 31)) as u32;
+        // Without some of the low bits, the conversion cannot round to another cell.
+        let float = ((magnitude & !(magnitude >> 10)) as i32 as f32).to_bits();
+        let far = (float >> (23 - PARTS_LOG2)).wrapping_sub(BIAS).wrapping_add(1 << SINGLE_LOG2);
+        let number = if magnitude >> SINGLE_LOG2 == 0 { magnitude } else { far };
+        *cell = (number << 1 | code as u32 >> 31) as u16;
+    }
+}
+
+/// Returns the cell of a code among [`Cells::Equal`].
+#[inline(always)]
+pub fn equal_cell(code: i64, low: i64, shift: u32) -> usize {
+    (code.wrapping_sub(low) as u64 >> shift) as usize & (MAX_CELLS - 1)
+}
+
+/// The smallest and the largest code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The smallest code.
+    pub low: i64,
+    /// The largest code.
+    pub high: i64,
+}
+
+impl Range {
+    /// Returns the range of some codes; of none, it is empty.
+    pub fn of<W: Word>(codes: &[W]) -> Self {
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        for &code in codes {
+            low = low.min(code.signed());
+            high = high.max(code.signed());
+        }
+        Self { low, high }
+    }
+
+    /// Returns the range of both.
+    pub fn with(self, other: Self) -> Self {
+        Self { low: self.low.min(other.low), high: self.high.max(other.high) }
+    }
+}
+
+/// A cell with its codes.
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    cell: u16,
+    /// Where it starts: a magnitude, or a distance from the smallest code.
+    start: u64,
+    width: u8,
+    count: u32,
+}
+
+/// A node of the tree over cells in a row.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    start: u64,
+    width: u8,
+    count: u32,
+    /// The first and the last leaf.
+    leaves: [u16; 2],
+    cost: u64,
+    bins: u16,
+    halves: Option<[u16; 2]>,
+}
+
+/// Codes whose low bits are 0, without these bits, as counts of cells.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// Low bits of the codes, all 0.
+    pub shift: u8,
+    /// The cells of the codes without these bits.
+    pub cells: Cells,
+    /// Where these codes are.
+    pub range: Range,
+    /// How many of them were counted in each cell.
+    pub counts: Box<[u32; MAX_CELLS]>,
+}
+
+/// Bins, and which cells each has.
+#[derive(Clone, Debug, Default)]
+pub struct Binning {
+    /// Those of each family in a row, ascending.
+    pub bins: Vec<Bin>,
+    /// The bin of each cell, [`MAX_CELLS`] a family; unspecified for cells in no bin.
+    pub of_cell: Vec<u8>,
+    /// Bits of the counted codes by entropy, in units of 2^-16, the descriptions of bins included.
+    pub cost: u64,
+}
+
+impl Cells {
+    /// Returns cells of equal width for codes in a range, or `None` if they would be too wide to be computed with.
+    pub fn equal(range: Range) -> Option<Self> {
+        let span = range.high.checked_sub(range.low)? as u64;
+        let shift = (64 - span.leading_zeros()).saturating_sub(EQUAL_LOG2);
+        Some(Self::Equal { low: range.low, shift })
+    }
+
+    /// Returns the cells of one sign, or all if they have none, that codes in the range may have, in a row.
+    fn leaves(self, range: Range, counts: &[u32; MAX_CELLS], weight: u32, sign: usize) -> Vec<Leaf> {
+        let leaf = |cell: usize, start: u64, width: u32| Leaf {
+            cell: cell as u16,
+            start,
+            width: width as u8,
+            count: counts[cell] * weight + 1,
+        };
+        match self {
+            Self::Equal { low, shift } => {
+                let last = (range.high.wrapping_sub(low) as u64 >> shift) as usize;
+                let all = (last + 1).next_power_of_two();
+                let mut leaves: Vec<Leaf> = (0..all).map(|cell| leaf(cell, (cell as u64) << shift, shift)).collect();
+                leaves[last + 1..].iter_mut().for_each(|leaf| leaf.count = 0);
+                leaves
+            }
+            Self::Octaves => {
+                let far = if sign == 0 { range.high } else { range.low };
+                if (far < 0) != (sign == 1) {
+                    return Vec::new();
+                }
+                let bits = 64 - magnitude(far).leading_zeros();
+                let singles = 1 << bits.min(SINGLE_LOG2);
+                let near = (0..singles).map(|start: u64| leaf((start as usize) << 1 | sign, start, 0));
+                let octaves = SINGLE_LOG2 + 1..=bits;
+                let parts = octaves.flat_map(|octave| (0..1u64 << PARTS_LOG2).map(move |part| (octave, part)));
+                let far = parts.map(|(octave, part)| {
+                    let width = octave - 1 - PARTS_LOG2;
+                    let start = (1 << (octave - 1)) + (part << width);
+                    let code = (start as i64) ^ -(sign as i64);
+                    leaf(octave_cell(code), start, width)
+                });
+                near.chain(far).collect()
+            }
+        }
+    }
+
+    /// Returns the cell of a code.
+    #[inline(always)]
+    pub fn cell(self, code: i64) -> usize {
+        match self {
+            Self::Octaves => octave_cell(code),
+            Self::Equal { low, shift } => equal_cell(code, low, shift),
+        }
+    }
+}
+
+/// Cells of one family in a row, with codes of one sign or without signs, and how the tree over them was pruned.
+struct Side {
+    family: usize,
+    is_negative: bool,
+    leaves: Vec<Leaf>,
+}
+
+/// Chooses at most `most` bins for the codes of which every `weight`th was counted.
+pub fn prune(families: &[Family], weight: u32, most: usize) -> Binning {
+    let mut sides = Vec::new();
+    for (number, family) in families.iter().enumerate() {
+        let signs: &[usize] = if family.cells == Cells::Octaves { &[1, 0] } else { &[0] };
+        for &sign in signs {
+            let leaves = family.cells.leaves(family.range, &family.counts, weight, sign);
+            sides.push(Side { family: number, is_negative: sign == 1, leaves });
+        }
+    }
+    let total: u32 = sides.iter().flat_map(|side| &side.leaves).map(|leaf| leaf.count).sum();
+    let mut bin_bits = BIN_BITS;
+    loop {
+        let trees: Vec<Tree> = sides.iter().map(|side| Tree::prune(&side.leaves, total, bin_bits)).collect();
+        let bins: usize = trees.iter().map(Tree::bins).sum();
+        let fewest = trees.iter().filter(|tree| tree.bins() > 0).count();
+        if bins <= most.max(fewest) {
+            return binning(families, &sides, &trees);
+        }
+        bin_bits *= if bins > 3 * most { 8 } else { 2 };
+    }
+}
+
+/// Returns the bins of pruned trees.
+fn binning(families: &[Family], sides: &[Side], trees: &[Tree]) -> Binning {
+    let mut binning = Binning { of_cell: vec![0; MAX_CELLS * families.len()], ..Binning::default() };
+    for (side, tree) in sides.iter().zip(trees) {
+        let Family { shift, cells, .. } = families[side.family];
+        binning.cost += tree.nodes.last().map_or(0, |node| node.cost);
+        let mut leaf_nodes = tree.leaf_nodes();
+        // Larger magnitudes of negative codes are smaller codes.
+        if side.is_negative {
+            leaf_nodes.reverse();
+        }
+        for node in leaf_nodes {
+            let number = binning.bins.len() as u8;
+            let low = match cells {
+                Cells::Equal { low, .. } => low.wrapping_add(node.start as i64),
+                Cells::Octaves if side.is_negative => !(node.start + ((1 << node.width) - 1)) as i64,
+                Cells::Octaves => node.start as i64,
+            };
+            binning.bins.push(Bin { low: low << shift, width: node.width, shift });
+            for leaf in &side.leaves[usize::from(node.leaves[0])..=usize::from(node.leaves[1])] {
+                binning.of_cell[MAX_CELLS * side.family + usize::from(leaf.cell)] = number;
+            }
+        }
+    }
+    binning
+}
+
+/// Nodes; the last one is the root.
+struct Tree {
+    nodes: Vec<Node>,
+}
+
+impl Tree {
+    fn prune(leaves: &[Leaf], total: u32, bin_bits: u64) -> Self {
+        let log_total = times_log2(total) / u64::from(total.max(1));
+        let cost_of = |count: u32, width: u8| {
+            if count == 0 {
+                return 0;
+            }
+            let bits = u64::from(count) * log_total - times_log2(count).min(u64::from(count) * log_total);
+            bits + ((u64::from(count) * u64::from(width) + bin_bits) << LOG_BITS)
+        };
+        let mut nodes: Vec<Node> = Vec::with_capacity(2 * leaves.len());
+        let mut open: Vec<u16> = Vec::new();
+        for (number, leaf) in leaves.iter().enumerate() {
+            let &Leaf { start, width, count, .. } = leaf;
+            let leaves = [number as u16; 2];
+            let bins = u16::from(count > 0);
+            nodes.push(Node { start, width, count, leaves, cost: cost_of(count, width), bins, halves: None });
+            open.push(nodes.len() as u16 - 1);
+            // Two halves of an interval whose length is a power of two are joined.
+            while let [.., left, right] = open[..] {
+                let (a, b) = (nodes[usize::from(left)], nodes[usize::from(right)]);
+                if a.width != b.width || a.start >> a.width & 1 == 1 {
+                    break;
+                }
+                let (count, width) = (a.count + b.count, a.width + 1);
+                let (single, double) = (cost_of(count, width), a.cost + b.cost);
+                let may_be_one = count <= total / LARGEST_SHARE || bin_bits > FORCED_BITS;
+                let halves = (count > 0 && !(may_be_one && single <= double)).then_some([left, right]);
+                let leaves = [a.leaves[0], b.leaves[1]];
+                nodes.push(match halves {
+                    None => {
+                        let bins = u16::from(count > 0);
+                        Node { start: a.start, width, count, leaves, cost: single, bins, halves }
+                    }
+                    Some(_) => {
+                        Node { start: a.start, width, count, leaves, cost: double, bins: a.bins + b.bins, halves }
+                    }
+                });
+                open.truncate(open.len() - 2);
+                open.push(nodes.len() as u16 - 1);
+            }
+        }
+        debug_assert!(open.len() <= 1, "the cells of a range fill an interval");
+        Self { nodes }
+    }
+
+    fn bins(&self) -> usize {
+        self.nodes.last().map_or(0, |root| root.bins.into())
+    }
+
+    /// Returns the nodes that are bins, in order.
+    fn leaf_nodes(&self) -> Vec<Node> {
+        let mut found = Vec::new();
+        let mut open: Vec<Node> = self.nodes.last().copied().into_iter().collect();
+        while let Some(node) = open.pop() {
+            match node.halves {
+                Some([left, right]) => open.extend([self.nodes[usize::from(right)], self.nodes[usize::from(left)]]),
+                None if node.count > 0 => found.push(node),
+                None => {}
+            }
+        }
+        found
+    }
+}
+
+/// Bits of codes by a rough estimate, which is fine enough to compare predictors.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    counts: Box<[u32; MAX_CELLS]>,
+    codes: u32,
+    raw_bits: u64,
+}
+
+impl Default for Estimate {
+    fn default() -> Self {
+        Self { counts: Box::new([0; MAX_CELLS]), codes: 0, raw_bits: 0 }
+    }
+}
+
+/// Magnitudes below this have cells of their own in the estimate; above, each power of two has four.
+const ROUGH_SINGLE_LOG2: u32 = 5;
+
+impl Estimate {
+    /// Starts anew.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        (self.codes, self.raw_bits) = (0, 0);
+    }
+
+    /// Adds codes.
+    pub fn add<W: Word>(&mut self, codes: &[W]) {
+        simd::run(AddCodes(self, codes));
+    }
+
+    #[inline(always)]
+    fn add_each<W: Word>(&mut self, codes: &[W]) {
+        for code in codes {
+            let (magnitude, sign) = (magnitude(code.signed()), (code.signed() as u64 >> 63) as usize);
+            let bits = 64 - (magnitude | 1).leading_zeros();
+            let width = if bits <= ROUGH_SINGLE_LOG2 { 0 } else { bits - 3 };
+            let cell = (bits as usize) << ROUGH_SINGLE_LOG2 | (magnitude >> width) as usize & 31;
+            self.counts[cell << 1 | sign] += 1;
+            self.raw_bits += u64::from(width);
+        }
+        self.codes += codes.len() as u32;
+    }
+
+    /// Returns the bits of all codes in units of 2^-16.
+    pub fn bits(&self) -> u64 {
+        let coded: u64 = self.counts.iter().map(|&count| times_log2(count)).sum();
+        times_log2(self.codes).saturating_sub(coded) + (self.raw_bits << LOG_BITS)
+    }
+}
+
+struct AddCodes<'a, W>(&'a mut Estimate, &'a [W]);
+
+impl<W: Word> Kernel for AddCodes<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        self.0.add_each(self.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn codes() -> impl Strategy<Value = Vec<u64>> {
+        let code =
+            prop_oneof![any::<u64>(), 0..20u64, (any::<u64>(), 0..64u32).prop_map(|(code, shift)| code >> shift)];
+        prop::collection::vec(
+            (code, any::<bool>()).prop_map(|(code, negate)| if negate { !code } else { code }),
+            1..300,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn cells_of_many_codes_are_those_of_each(codes in codes()) {
+            fn check<W: Word>(codes: &[u64]) {
+                let codes: Vec<W> = codes.iter().map(|&code| W::narrow(code)).collect();
+                let mut cells = vec![0; codes.len()];
+                octave_cells(&codes, &mut cells);
+                for (cell, code) in cells.into_iter().zip(codes) {
+                    assert_eq!(usize::from(cell), octave_cell(code.signed()), "{code:?}");
+                }
+            }
+            check::<u8>(&codes);
+            check::<u16>(&codes);
+            check::<u32>(&codes);
+            check::<u64>(&codes);
+        }
+
+        #[test]
+        fn every_code_is_in_its_bin(codes in codes(), most in prop_oneof![Just(255usize), Just(8), Just(2)]) {
+            let range = Range::of(&codes);
+            for cells in [Some(Cells::Octaves), Cells::equal(range)].into_iter().flatten() {
+                let mut family = Family { shift: 0, cells, range, counts: Box::new([0; MAX_CELLS]) };
+                codes.iter().for_each(|&code| family.counts[cells.cell(code as i64)] += 1);
+                let binning = prune(&[family], 1, most);
+                prop_assert!(binning.bins.len() <= most);
+                for &code in &codes {
+                    let bin = binning.bins[usize::from(binning.of_cell[cells.cell(code as i64)])];
+                    let raw = (code as i64).wrapping_sub(bin.low) as u64;
+                    prop_assert!(bin.width == 64 || raw >> bin.width == 0, "{code} {bin:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What the encoder chooses for a chunk, by samples of it (`docs/ENCODER.md`, "Numbers").
+
+use super::tile::{TileMemory, code_tile};
+use super::{Plan, TileState};
+use crate::array::ElementType;
+use crate::bits::logarithm::{LOG_BITS, times_log2};
+use crate::bits::lots::place_in_lot;
+use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
+use crate::numbers::cells::{Cells, Estimate, MAX_CELLS, Range, equal_cell};
+use crate::numbers::find::candidates;
+use crate::numbers::number::Number;
+use crate::predict::orders::predictors;
+use crate::predict::word::Word;
+use crate::quantize::mask::MaskKind;
+
+/// Elements of the tiles of a chunk that predictions are compared on.
+const SAMPLED_OF_TILES: usize = 1 << 14;
+/// Elements of a chunk that numbers are looked for among.
+const SAMPLED_ELEMENTS: usize = 1024;
+/// A value that this share of the sample holds may be masked.
+const LEAST_PATTERN_SHARE: usize = 128;
+/// Bits of the position of a verbatim value.
+const POSITION_BITS: u64 = 32;
+
+/// Memory for choosing.
+#[derive(Debug)]
+pub(super) struct Sample<W> {
+    codes: Vec<W>,
+    mask_bytes: Vec<u8>,
+    rests: Vec<u16>,
+    estimate: Estimate,
+    memory: TileMemory<W>,
+}
+
+impl<W: Word> Default for Sample<W> {
+    fn default() -> Self {
+        Self {
+            codes: Vec::new(),
+            mask_bytes: Vec::new(),
+            rests: Vec::new(),
+            estimate: Estimate::default(),
+            memory: TileMemory::default(),
+        }
+    }
+}
+
+/// A tile of the sample: its extent and its elements.
+type SampledTile<'a, W> = ([usize; 3], &'a [W]);
+
+/// Chooses the plan of a chunk with these tiles, but for the bins of a symbol.
+pub(super) fn choose<W: Word>(
+    element: ElementType,
+    axes: usize,
+    tiles: &[Tile],
+    elements: &[W],
+    memory: &mut Sample<W>,
+) -> Plan {
+    let pattern = likely_pattern(element, elements);
+    let sampled = sampled_elements(elements, |word| Some(word.widen()) != pattern);
+    let tiles = sampled_tiles(tiles, elements);
+    let widest = (1 << axes) - 1;
+    let plain = Plan { number: Number::Ordered, pattern: None, predictor: widest, centre: 0, tuple: 1 };
+    let (mut best, mut least) = (plain, u64::MAX);
+    let mut consider = |plan: Plan, memory: &mut Sample<W>| {
+        let bits = memory.bits(&plan, element, &tiles);
+        if bits < least {
+            (least, best) = (bits, plan);
+        }
+        best
+    };
+    let mut chosen = plain;
+    for number in std::iter::once(Number::Ordered).chain(candidates(element, &sampled)) {
+        for pattern in std::iter::once(None).chain(pattern.map(Some)) {
+            chosen = consider(Plan { number, pattern, ..plain }, memory);
+        }
+    }
+    for predictor in predictors(axes).filter(|&predictor| predictor != widest) {
+        consider(Plan { predictor, ..chosen }, memory);
+    }
+    let centre = memory.commonest(&best, element, &tiles);
+    Plan { centre, ..best }
+}
+
+/// Returns elements that are spread evenly.
+fn sampled_elements<W: Word>(elements: &[W], keep: impl Fn(W) -> bool) -> Vec<W> {
+    let lot = elements.len().div_ceil(SAMPLED_ELEMENTS).max(1);
+    let lots = elements.chunks(lot).enumerate();
+    lots.map(|(number, lot)| lot[place_in_lot(number as u32, lot.len() as u64) as usize]).filter(|&w| keep(w)).collect()
+}
+
+/// Returns tiles that are spread evenly, with their elements.
+fn sampled_tiles<'a, W: Word>(tiles: &[Tile], elements: &'a [W]) -> Vec<SampledTile<'a, W>> {
+    let lot = (tiles.len() * tiles[0].len()).div_ceil(SAMPLED_OF_TILES).min(tiles.len()).max(1);
+    let mut next = 0;
+    let mut sampled = Vec::new();
+    for (number, lot) in tiles.chunks(lot).enumerate() {
+        let place = place_in_lot(number as u32, lot.len() as u64) as usize;
+        for (i, tile) in lot.iter().enumerate() {
+            if i == place {
+                sampled.push((tile.extent, &elements[next..next + tile.len()]));
+            }
+            next += tile.len();
+        }
+    }
+    sampled
+}
+
+/// Returns the bits of NaN, or else of the smallest or the largest element, that many elements hold.
+fn likely_pattern<W: Word>(element: ElementType, elements: &[W]) -> Option<u64> {
+    let sample = sampled_elements(elements, |_| true);
+    let infinity = match element {
+        ElementType::F32 => 0x7f80_0000,
+        ElementType::F64 => 0x7ff0_0000_0000_0000,
+        ElementType::F16 => 0x7c00,
+        ElementType::Bf16 => 0x7f80,
+        _ => u64::MAX,
+    };
+    let magnitude = |word: W| word.widen() & (u64::MAX >> (65 - W::BITS));
+    let nan = sample.iter().copied().find(|&word| magnitude(word) > infinity);
+    let by_value = |word: &W| if element.is_float() { crate::numbers::number::ordered(*word) } else { *word }.signed();
+    let others = || sample.iter().copied().filter(|&word| magnitude(word) <= infinity);
+    let ends = [others().max_by_key(by_value), others().min_by_key(by_value)];
+    let shares = nan.into_iter().chain(ends.into_iter().flatten()).map(|pattern| {
+        let count = sample.iter().filter(|&&word| word == pattern).count();
+        (count, pattern.widen())
+    });
+    let (count, pattern) = shares.max_by_key(|&(count, _)| count)?;
+    (count * LEAST_PATTERN_SHARE >= sample.len()).then_some(pattern)
+}
+
+impl<W: Word> Sample<W> {
+    /// Returns the bits of the sampled tiles in units of 2^-16.
+    fn bits(&mut self, plan: &Plan, element: ElementType, tiles: &[SampledTile<'_, W>]) -> u64 {
+        let mut bits = self.code(plan, element, tiles);
+        self.estimate.clear();
+        self.estimate.add(&self.codes);
+        let mut of_codes = self.estimate.bits();
+        if !plan.has_bases() {
+            of_codes = of_codes.min(equal_bits(&self.codes));
+        }
+        if plan.number.has_rest() {
+            of_codes += rest_bits(&mut self.rests);
+        }
+        if !self.mask_bytes.is_empty() {
+            let mut counts = [0u32; 256];
+            self.mask_bytes.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
+            of_codes += entropy(&counts);
+        }
+        bits <<= LOG_BITS;
+        bits + of_codes
+    }
+
+    /// Computes the codes of all sampled tiles. Returns the bits of bases and verbatim values.
+    fn code(&mut self, plan: &Plan, element: ElementType, tiles: &[SampledTile<'_, W>]) -> u64 {
+        let Self { codes, mask_bytes, rests, memory, .. } = self;
+        codes.clear();
+        mask_bytes.clear();
+        rests.clear();
+        let mut bits = 0;
+        let mut base = W::ZERO;
+        for &(extent, elements) in tiles {
+            let (from, from_rest) = (codes.len(), rests.len());
+            codes.resize(from + elements.len(), W::ZERO);
+            if plan.number.has_rest() {
+                rests.resize(from_rest + elements.len(), 0);
+            }
+            let these = (&mut codes[from..], &mut rests[from_rest..]);
+            let tile = code_tile(plan, element, extent, elements, base, these, memory);
+            bits += tile.verbatim.count() as u64 * (POSITION_BITS + u64::from(W::BITS));
+            if plan.has_bases() {
+                bits += u64::from(64 - tile.base.minus(base).zigzag().widen().leading_zeros());
+            }
+            base = tile.base;
+            let TileState { constant, mask, .. } = tile.state;
+            if mask == MaskKind::Bitmap {
+                tile.masked.to_bytes(extent, mask_bytes);
+            }
+            if constant {
+                codes.truncate(from);
+            }
+        }
+        bits
+    }
+
+    /// Returns the code that most elements have if that is more than a quarter of them.
+    fn commonest(&mut self, plan: &Plan, element: ElementType, tiles: &[SampledTile<'_, W>]) -> i64 {
+        let lengths = tiles.iter().map(|(_, elements)| elements.len());
+        debug_assert!(lengths.clone().all(|length| length <= MAX_TILE_ELEMENTS));
+        self.code(plan, element, tiles);
+        let codes = &mut self.codes;
+        codes.sort_unstable();
+        let runs = codes.chunk_by(|a, b| a == b);
+        let longest = runs.max_by_key(|run| run.len());
+        match longest {
+            Some(run) if run.len() * 4 > codes.len() => run[0].signed(),
+            _ => 0,
+        }
+    }
+}
+
+/// Returns the bits of symbols by entropy, in units of 2^-16.
+fn entropy(counts: &[u32]) -> u64 {
+    let total: u32 = counts.iter().sum();
+    let coded: u64 = counts.iter().map(|&count| times_log2(count)).sum();
+    times_log2(total).saturating_sub(coded)
+}
+
+/// Returns the bits of codes in cells of equal width, in units of 2^-16.
+fn equal_bits<W: Word>(codes: &[W]) -> u64 {
+    const CELLS_LOG2: u32 = 8;
+    let Some(Cells::Equal { low, shift }) = Cells::equal(Range::of(codes)) else { return u64::MAX };
+    let mut counts = [0; 1 << CELLS_LOG2];
+    let coarser = MAX_CELLS.ilog2() - CELLS_LOG2;
+    for code in codes {
+        counts[equal_cell(code.signed(), low, shift) >> coarser] += 1;
+    }
+    entropy(&counts) + ((codes.len() as u64 * u64::from(shift + coarser)) << LOG_BITS)
+}
+
+/// Returns the bits of rests in units of 2^-16: by entropy, and for each that occurs what describing it takes, and by
+/// how much the entropy of a sample is too small.
+fn rest_bits(rests: &mut [u16]) -> u64 {
+    rests.sort_unstable();
+    let mut bits = times_log2(rests.len() as u32);
+    let mut different = 0u64;
+    for run in rests.chunk_by(|a, b| a == b) {
+        bits -= times_log2(run.len() as u32).min(bits);
+        different += 1;
+    }
+    bits + (different << LOG_BITS)
+}

@@ -1,0 +1,138 @@
+//! One tile: elements to codes.
+
+use super::{Plan, TileState};
+use crate::array::ElementType;
+use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
+use crate::predict::word::Word;
+use crate::predict::{orders, residuals};
+use crate::quantize::mask::{MaskKind, TileMask};
+use crate::simd::{self, InstructionSet, Kernel};
+
+/// What becomes of a tile besides its codes.
+pub(super) struct CodedTile<W> {
+    pub state: TileState,
+    pub base: W,
+    /// Elements that hold the pattern.
+    pub masked: TileMask,
+    /// Elements that are not those of their numbers.
+    pub verbatim: TileMask,
+}
+
+/// Computes the codes of a tile's elements, and their rests if there are any. `last_base` is the base of the tile
+/// before.
+pub(super) fn code_tile<W: Word>(
+    plan: &Plan,
+    element: ElementType,
+    extent: [usize; 3],
+    elements: &[W],
+    last_base: W,
+    (codes, rests): (&mut [W], &mut [u16]),
+    memory: &mut TileMemory<W>,
+) -> CodedTile<W> {
+    let mut masked = TileMask::default();
+    if let Some(pattern) = plan.pattern {
+        let pattern = W::narrow(pattern);
+        for (block, elements) in elements.chunks(64).enumerate() {
+            let bits = elements.iter().rev().fold(0, |bits, &word| bits << 1 | u64::from(word == pattern));
+            masked.or_word(block, bits);
+        }
+    }
+    let TileMemory { numbers, other, before } = memory;
+    let numbers = &mut numbers[..elements.len()];
+    let others = plan.number.take(element, elements, numbers, rests);
+    let verbatim = others.without(&masked);
+    let left_out = others.union(&masked);
+    if plan.number.has_rest() {
+        left_out.ones().for_each(|i| rests[i] = 0);
+    }
+    let base = match (0..codes.len()).find(|&i| !left_out.get(i)) {
+        Some(first) if plan.has_bases() => numbers[first],
+        _ => last_base,
+    };
+    let centre = W::narrow(plan.centre as u64);
+    if left_out.count() == codes.len() {
+        codes.fill(W::ZERO);
+    } else if left_out.any() {
+        codes.copy_from_slice(numbers);
+        predict_around(codes, extent, plan.predictor, (base, centre), &left_out, before);
+    } else {
+        simd::run(Predict { numbers, codes, other, extent, predictor: plan.predictor, centre });
+    }
+    let constant = simd::run(AreZero(codes));
+    let state = TileState { constant, mask: MaskKind::of(&masked, codes.len()) };
+    CodedTile { state, base, masked, verbatim }
+}
+
+/// Predicts a tile of which some elements are left out.
+fn predict_around<W: Word>(
+    codes: &mut [W],
+    extent: [usize; 3],
+    predictor: u8,
+    (base, centre): (W, W),
+    left_out: &TileMask,
+    before: &mut Vec<W>,
+) {
+    let subtracted = if predictor == 0 { W::ZERO } else { base };
+    codes.iter_mut().for_each(|code| *code = code.minus(subtracted));
+    orders::difference_around(codes, extent, predictor, |i| left_out.get(i), centre, before);
+    codes.iter_mut().for_each(|code| *code = code.minus(centre));
+    if predictor != 0 {
+        codes[0] = W::ZERO;
+    }
+}
+
+/// Memory for the numbers of a tile, and for predictions.
+#[derive(Debug)]
+pub(super) struct TileMemory<W> {
+    numbers: Vec<W>,
+    other: Vec<W>,
+    /// Numbers before each pass of a prediction.
+    before: Vec<W>,
+}
+
+impl<W: Word> Default for TileMemory<W> {
+    fn default() -> Self {
+        Self {
+            numbers: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS],
+            other: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS],
+            before: Vec::new(),
+        }
+    }
+}
+
+struct Predict<'a, W> {
+    numbers: &'a [W],
+    codes: &'a mut [W],
+    other: &'a mut [W],
+    extent: [usize; 3],
+    predictor: u8,
+    centre: W,
+}
+
+impl<W: Word> Kernel for Predict<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        let Self { numbers, codes, other, extent, predictor, centre } = self;
+        residuals::write_residuals(numbers, extent, predictor, codes, &mut other[..numbers.len()]);
+        if centre != W::ZERO {
+            codes.iter_mut().for_each(|code| *code = code.minus(centre));
+        }
+        // All residuals but the first one, which is 0, are the same with the base subtracted and without.
+        if predictor != 0 {
+            codes[0] = W::ZERO;
+        }
+    }
+}
+
+struct AreZero<'a, W>(&'a [W]);
+
+impl<W: Word> Kernel for AreZero<'_, W> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> bool {
+        self.0.iter().fold(0, |all, code| all | code.widen()) == 0
+    }
+}
