@@ -1,7 +1,7 @@
 // Decodes blocks: a block of threads each. First come the codes of all levels, which stand where their elements will
 // be, so that the codes around an element are near: a unit is decoded by a team of threads, or by a warp if there are
-// several. Then the values replace the codes, level by level, from the anchors up. At the end come the range, masks,
-// and verbatim values.
+// several. Another kernel replaces the codes by the values, level by level, from the anchors up. At the end come the
+// range, masks, and verbatim values.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
@@ -19,7 +19,6 @@
 struct BlockWork {
     const BlockShape &shape;
     const BlockPlan &plan;
-    const Values &values;
     Bits *elements; // the block's first element
     const BlockMasks &masks;
 
@@ -181,7 +180,7 @@ __device__ inline bool decode_codes(const uint8_t *input, const BlockWork &work,
 }
 
 // Replaces the codes of a class by values.
-__device__ inline void reconstruct(const BlockWork &work, const BlockClass &of, Element inverse) {
+__device__ inline void reconstruct(const BlockWork &work, const Values &values, const BlockClass &of, Element inverse) {
     const bool is_cubic = work.plan.is_cubic != 0, is_on_grid = work.plan.is_on_grid != 0;
     const bool follows = work.plan.share != 0;
     const Element share = share_of(work.plan.share);
@@ -190,23 +189,23 @@ __device__ inline void reconstruct(const BlockWork &work, const BlockClass &of, 
         const Element plain = predicted(work, work.shape, is_cubic, of, element, at);
         const Element prediction = follows ? product_plus(share, is_first ? Element(0) : before, plain) : plain;
         const int32_t code = work.code(at);
-        const Element value =
-            is_on_grid ? value_of(int32_t(uint32_t(on_grid(prediction, inverse)) + uint32_t(code)), work.values)
-                       : corrected(prediction, code, work.values);
+        const Element value = is_on_grid
+                                  ? value_of(int32_t(uint32_t(on_grid(prediction, inverse)) + uint32_t(code)), values)
+                                  : corrected(prediction, code, values);
         before = value - plain;
         work.set_value(at, value);
     });
 }
 
 // Replaces the codes of a block by values. Called by the whole block.
-__device__ inline void decode_values(const BlockWork &work, const int32_t *anchors) {
+__device__ inline void decode_values(const BlockWork &work, const Values &values, const int32_t *anchors) {
     for (uint32_t i = threadIdx.x; i < work.shape.anchors(); i += THREADS) {
-        work.set_value(i * work.shape.stride[0], value_of(anchors[i], work.values));
+        work.set_value(i * work.shape.stride[0], value_of(anchors[i], values));
     }
 #if ELEMENT_BYTES == 4
-    const Element inverse = Element(1.0 / double(work.values.step_high));
+    const Element inverse = Element(1.0 / double(values.step_high));
 #else
-    const Element inverse = 1.0 / work.values.step;
+    const Element inverse = 1.0 / values.step;
 #endif
     for (uint32_t level = work.shape.levels; level-- > 0;) {
         for (uint32_t pass = 0; pass < PASSES; ++pass) {
@@ -215,7 +214,7 @@ __device__ inline void decode_values(const BlockWork &work, const int32_t *ancho
             }
             const BlockClass of(work.shape, level, class_of_pass(pass));
             if (of.elements() > 0) {
-                reconstruct(work, of, inverse);
+                reconstruct(work, values, of, inverse);
             }
         }
     }
@@ -236,14 +235,14 @@ struct RasterPlaces {
 };
 
 // Limits the elements of a block to the range, and gives masked ones their patterns. Called by the whole block.
-__device__ inline void finish(const BlockWork &work, const ParsedBlocks &blocks, uint32_t elements,
-                              const RasterPlaces &places) {
-    if (work.values.has_range == 0 && !work.masks.any) {
+__device__ inline void finish(const BlockWork &work, const Values &values, const ParsedBlocks &blocks,
+                              uint32_t elements, const RasterPlaces &places) {
+    if (values.has_range == 0 && !work.masks.any) {
         return;
     }
     for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
         const uint64_t at = places(i);
-        Bits bits = to_bits(limited(work.value(at), work.values));
+        Bits bits = to_bits(limited(work.value(at), values));
         for (uint32_t mask = 0; mask < work.masks.count && work.masks.any; ++mask) {
             bits = work.masks.has(mask, i) ? Bits(blocks.patterns[mask]) : bits;
         }
@@ -252,67 +251,107 @@ __device__ inline void finish(const BlockWork &work, const ParsedBlocks &blocks,
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    blocks_decode(const uint8_t *input, const __grid_constant__ Geometry geometry,
-                  const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
-                  const __grid_constant__ Values values, const __grid_constant__ Request request, Bits *output) {
+// A block of the batch that is wanted and was parsed.
+struct WantedBlock {
+    const Tile tile;
+    const ParsedChunk &record;
+    const uint32_t number, chunk, position; // the number of its first element in its chunk
+    Bits *const to;
+
+    __device__ inline WantedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request, Bits *output)
+        : tile(geometry.tile(request.first_tile + blockIdx.x)), record(parsed.chunks[blockIdx.x / parsed.tiles]),
+          number(blockIdx.x), chunk(number / parsed.tiles),
+          position(uint32_t(tile.elements_before -
+                            geometry.elements_before(request.first_tile + uint64_t(chunk) * parsed.tiles))),
+          to(output + (tile.first_element - request.first_element)) {}
+
+    __device__ inline static bool exists(const Parsed &parsed, const Request &request) {
+        const uint64_t in_array = request.first_tile + blockIdx.x;
+        return in_array >= request.tiles_start && in_array < request.tiles_end &&
+               chunk_is_valid(parsed, blockIdx.x / parsed.tiles);
+    }
+    __device__ inline BlockMasks masks(const ParsedBlocks &blocks) const {
+        const uint64_t first = uint64_t(number) * blocks.masks_of_block;
+        return BlockMasks(blocks.masks + first, blocks.bitmaps + first * 2 * blocks.bitmap_words, blocks.masks_of_block,
+                          2 * blocks.bitmap_words);
+    }
+};
+
+// Decodes the codes of blocks to where their elements will be.
+extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+    blocks_decode_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                        const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
+                        const __grid_constant__ Request request, Bits *output) {
     extern __shared__ __align__(16) uint8_t shared[];
     SlotTable *tables = reinterpret_cast<SlotTable *>(shared);
     __shared__ uint8_t table_of[blocks::CONTEXTS];
     __shared__ uint16_t of_zeros[NO_TABLE + 1];
     __shared__ uint32_t window[Team<THREADS>::WINDOW];
     launch_dependents_and_wait();
-    const uint32_t number = blockIdx.x, chunk = number / parsed.tiles;
-    const uint64_t in_array = request.first_tile + number;
-    if (in_array < request.tiles_start || in_array >= request.tiles_end || !chunk_is_valid(parsed, chunk)) {
+    if (!WantedBlock::exists(parsed, request)) {
         return;
     }
-    const Tile tile = geometry.tile(in_array);
-    const uint32_t elements = tile.elements();
-    const uint64_t chunk_start = geometry.elements_before(request.first_tile + uint64_t(chunk) * parsed.tiles);
-    const uint32_t position = uint32_t(tile.elements_before - chunk_start);
-    const RasterPlaces places(tile, geometry);
-    Bits *to = output + (tile.first_element - request.first_element);
-    const ParsedChunk &record = parsed.chunks[chunk];
-    if (record.kind == KIND_RAW) {
-        const Bits *from = reinterpret_cast<const Bits *>(input + record.raw) + position;
-        for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
-            to[places(i)] = from[i];
-        }
+    const WantedBlock own(geometry, parsed, request, output);
+    if (own.record.kind == KIND_RAW) {
         return;
     }
-    const BlockPlan plan = blocks.plans[chunk];
-    const BlockShape shape(tile, geometry, plan.slices);
-    const uint64_t first_mask = uint64_t(number) * blocks.masks_of_block;
-    const BlockMasks masks(blocks.masks + first_mask, blocks.bitmaps + first_mask * 2 * blocks.bitmap_words,
-                           blocks.masks_of_block, 2 * blocks.bitmap_words);
-    const uint32_t *from = reinterpret_cast<const uint32_t *>(blocks.tables[chunk].slots);
+    const BlockPlan plan = blocks.plans[own.chunk];
+    const BlockShape shape(own.tile, geometry, plan.slices);
+    const BlockMasks masks = own.masks(blocks);
+    const uint32_t *from = reinterpret_cast<const uint32_t *>(blocks.tables[own.chunk].slots);
     for (uint32_t i = threadIdx.x; i < plan.tables * (sizeof(SlotTable) / 4); i += THREADS) {
         reinterpret_cast<uint32_t *>(shared)[i] = from[i];
     }
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
-        table_of[i] = blocks.tables[chunk].of_context[i];
+        table_of[i] = blocks.tables[own.chunk].of_context[i];
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i <= NO_TABLE; i += THREADS) {
         of_zeros[i] = i < plan.tables ? tables[i].starts[1] : TOTAL;
     }
     __syncthreads();
-    const BlockWork work{shape, plan, values, to, masks};
-    const uint32_t *starts = blocks.starts + uint64_t(chunk) * blocks.starts_stride + blocks.first_units[number];
+    const BlockWork work{shape, plan, own.to, masks};
+    const uint32_t *starts =
+        blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
     if (!decode_codes(input, work, starts, DecodeTables{tables, table_of, of_zeros}, window) && lane_id() == 0) {
-        atomicOr(&parsed.problems[chunk * PROBLEM_WORDS + DECODE_PROBLEM], PROBLEM_BLOCK);
+        atomicOr(&parsed.problems[own.chunk * PROBLEM_WORDS + DECODE_PROBLEM], PROBLEM_BLOCK);
     }
-    decode_values(work, blocks.anchors + uint64_t(number) * blocks.anchors_stride);
-    finish(work, blocks, elements, places);
-    const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + record.verbatim_positions);
-    const Bits *list = reinterpret_cast<const Bits *>(input + record.verbatim_values);
-    const uint32_t first = record.verbatim > 0 ? parsed.places[number].verbatim : 0;
-    for (uint32_t i = first + threadIdx.x; i < record.verbatim; i += THREADS) {
-        const uint32_t place = positions[i] - position;
+}
+
+// Replaces the codes of blocks by their elements. This takes no shared memory, so that more of what neighbors share
+// stays in the first cache.
+extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
+    blocks_decode_values(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
+                         const __grid_constant__ Values values, const __grid_constant__ Request request, Bits *output) {
+    launch_dependents_and_wait();
+    if (!WantedBlock::exists(parsed, request)) {
+        return;
+    }
+    const WantedBlock own(geometry, parsed, request, output);
+    const uint32_t elements = own.tile.elements();
+    const RasterPlaces places(own.tile, geometry);
+    if (own.record.kind == KIND_RAW) {
+        const Bits *from = reinterpret_cast<const Bits *>(input + own.record.raw) + own.position;
+        for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
+            own.to[places(i)] = from[i];
+        }
+        return;
+    }
+    const BlockPlan plan = blocks.plans[own.chunk];
+    const BlockShape shape(own.tile, geometry, plan.slices);
+    const BlockMasks masks = own.masks(blocks);
+    const BlockWork work{shape, plan, own.to, masks};
+    decode_values(work, values, blocks.anchors + uint64_t(own.number) * blocks.anchors_stride);
+    finish(work, values, blocks, elements, places);
+    const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);
+    const Bits *list = reinterpret_cast<const Bits *>(input + own.record.verbatim_values);
+    const uint32_t first = own.record.verbatim > 0 ? parsed.places[own.number].verbatim : 0;
+    for (uint32_t i = first + threadIdx.x; i < own.record.verbatim; i += THREADS) {
+        const uint32_t place = positions[i] - own.position;
         if (place >= elements) {
             break;
         }
-        to[places(place)] = list[i];
+        own.to[places(place)] = list[i];
     }
 }

@@ -198,7 +198,7 @@ __device__ inline uint32_t finest_elements(const BlockShape &shape, const UnitRa
     return elements;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     blocks_encode(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                   const __grid_constant__ EncodedBlocks to) {
     __shared__ Coding coding;

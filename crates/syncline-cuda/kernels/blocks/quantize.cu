@@ -13,7 +13,7 @@
 // So many zeros of a block may be verbatim before all of them are masked.
 constexpr uint32_t FEW_ZEROS = 8;
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_quantize(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                     const Element *slab, uint64_t first_element, const Step *quantizer,
                     const __grid_constant__ EncodedBlocks to) {

@@ -10,7 +10,7 @@
 #include "device/block.cuh"
 #include "device/sync.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_sample(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                   const Element *slab, uint64_t first_element, const Step *quantizer, uint32_t interpolates,
                   uint32_t round, const __grid_constant__ EncodedBlocks to,

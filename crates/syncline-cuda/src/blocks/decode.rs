@@ -43,10 +43,14 @@ declare_kernels! {
 }
 
 declare_kernels! {
-    /// The kernel of `kernels/blocks/decode.cu`.
+    /// The kernels of `kernels/blocks/decode.cu`.
     struct DecodeKernels in "blocks/decode.cu", by (element_bytes: u32) {
         with THREADS = DECODE_THREADS;
-        fn blocks_decode(
+        fn blocks_decode_codes(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, request: Request,
+            output: Out<u8> as "Bits *",
+        );
+        fn blocks_decode_values(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
             request: Request, output: Out<u8> as "Bits *",
         );
@@ -60,9 +64,9 @@ const ROLES: u32 = 7;
 const PARSE_THREADS: u32 = 256;
 /// Threads of a block of `blocks_read_masks`.
 const MASK_THREADS: u32 = 32;
-/// Threads of a block of `blocks_decode`: a warp for each box that a block can have.
+/// Threads of a block of the kernels that decode: a warp for each box that a block can have.
 const DECODE_THREADS: u32 = 256;
-/// Shared memory of a block of `blocks_decode`: all tables that a chunk can have.
+/// Shared memory of a block of `blocks_decode_codes`: all tables that a chunk can have.
 const TABLE_BYTES: u32 = (CONTEXTS * SLOT_TABLE_BYTES) as u32;
 
 /// Decodes the blocks of one stream.
@@ -104,7 +108,7 @@ impl BlockDecoder {
         }
         let given = mask_patterns(&header.patterns);
         let decode = DecodeKernels::load(device, element_bytes)?;
-        decode.blocks_decode.allow_shared_memory(TABLE_BYTES)?;
+        decode.blocks_decode_codes.allow_shared_memory(TABLE_BYTES)?;
         Ok(Self {
             parse: ParseKernels::load(device, element_bytes)?,
             masks: MaskKernels::load(device)?,
@@ -218,14 +222,17 @@ impl BlockDecoder {
             unused: 0,
         };
         let masks = Grid::new(batch.tiles() * self.sizes.masks as u32, MASK_THREADS).early(true);
-        let decode = Grid::new(batch.tiles(), DECODE_THREADS).shared_memory(TABLE_BYTES).early(true);
+        let values = Grid::new(batch.tiles(), DECODE_THREADS).early(true);
+        let codes = values.shared_memory(TABLE_BYTES);
         // SAFETY: parsing allocated the results for the batch and validated what they say; `wanted_tiles` has ensured
         // that the output contains the elements of the tiles.
         unsafe {
             launch!(self.masks.blocks_read_masks on &stream, masks; input, self.geometry, parsed, blocks,
                 batch.first_tile(), tiles.start, tiles.end)?;
-            launch!(self.decode.blocks_decode on &stream, decode; input, self.geometry, parsed, blocks, self.values,
-                request, output)
+            launch!(self.decode.blocks_decode_codes on &stream, codes; input, self.geometry, parsed, blocks, request,
+                &mut *output)?;
+            launch!(self.decode.blocks_decode_values on &stream, values; input, self.geometry, parsed, blocks,
+                self.values, request, output)
         }
     }
 }
