@@ -22,11 +22,7 @@ __device__ inline int32_t activity(const Codes &codes, const BlockShape &shape, 
             sum += before + (has_after ? counted(at + distance) : before);
         }
     }
-    sum *= 6 / int32_t(of.axes);
-    if (shape.is_sliced && element.at[0] > unit.start[0]) {
-        sum = (sum + 12 * counted(at - codes.stride(0))) >> 1;
-    }
-    return sum;
+    return sum * (6 / int32_t(of.axes));
 }
 
 // Returns the context of an element of a class with this activity.

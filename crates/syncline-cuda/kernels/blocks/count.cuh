@@ -5,6 +5,7 @@
 #include "blocks/contexts.cuh"
 #include "blocks/masks.cuh"
 #include "blocks/symbol.cuh"
+#include "device/warp.cuh"
 
 // Symbols of a chunk or of a sample, by context, in shared memory.
 struct SymbolCounts {
@@ -23,6 +24,9 @@ __device__ inline void count_symbols(const Codes &codes, const BlockShape &shape
                 continue;
             }
             const BoxPlaces places(of.extent[1], of.extent[2]);
+            // Most zeros are in the first context of their kind: they are counted in a register.
+            const uint32_t quiet = context_of(of, 0);
+            uint32_t zeros = 0;
             for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
                 uint32_t at[3];
                 places.coordinates(i, at);
@@ -31,8 +35,17 @@ __device__ inline void count_symbols(const Codes &codes, const BlockShape &shape
                 const uint64_t place = codes.place(element);
                 if (!masks.have(element.in_block(shape))) {
                     const uint32_t context = context_of(of, activity(codes, shape, of, unit, element, place));
-                    atomicAdd(&counts.of[context][Symbol(codes.code(place)).symbol], 1);
+                    const uint32_t symbol = Symbol(codes.code(place)).symbol;
+                    if (context == quiet && symbol == 0) {
+                        ++zeros;
+                    } else {
+                        atomicAdd(&counts.of[context][symbol], 1);
+                    }
                 }
+            }
+            zeros = warp_reduce_sum(zeros);
+            if (lane_id() == 0 && zeros > 0) {
+                atomicAdd(&counts.of[quiet][0], zeros);
             }
         }
     }

@@ -111,31 +111,28 @@ __device__ inline void decode_class(const BlockWork &work, const BlockClass &of,
         return;
     }
     const UnitElements elements(work.shape, of, part);
-    const uint32_t runs = part.runs(work.shape), in_run = part.elements() / runs;
-    for (uint32_t run = 0; run < runs; ++run) {
-        for (uint32_t begin = 0; begin < in_run; begin += Own::WINDOW) {
-            const uint32_t first = run * in_run + begin, count = min_of(Own::WINDOW, in_run - begin);
-            for (uint32_t i = Own::rank(); i < count && !unit.is_empty; i += SIZE) {
-                const BlockElement element = elements[first + i];
-                uint32_t table = NO_TABLE;
-                if (!work.masks.have(element.in_block(work.shape))) {
-                    const uint64_t at = element.in_array(work.shape);
-                    table = tables.of_context[context_of(of, activity(work, work.shape, of, unit.range, element, at))];
-                }
-                window[i] = table;
+    for (uint32_t begin = 0; begin < part.elements(); begin += Own::WINDOW) {
+        const uint32_t count = min_of(Own::WINDOW, part.elements() - begin);
+        for (uint32_t i = Own::rank(); i < count && !unit.is_empty; i += SIZE) {
+            const BlockElement element = elements[begin + i];
+            uint32_t table = NO_TABLE;
+            if (!work.masks.have(element.in_block(work.shape))) {
+                const uint64_t at = element.in_array(work.shape);
+                table = tables.of_context[context_of(of, activity(work, work.shape, of, unit.range, element, at))];
             }
-            Own::sync();
-            if (Own::is_first_warp() && !unit.is_empty) {
-                unit.decode(tables, window, count);
-            }
-            Own::sync();
-            for (uint32_t i = Own::rank(); i < count; i += SIZE) {
-                work.code(elements[first + i].in_array(work.shape)) = unit.is_empty ? 0 : int32_t(window[i]);
-            }
+            window[i] = table;
         }
-        // The codes are visible to the threads that look at them next.
         Own::sync();
+        if (Own::is_first_warp() && !unit.is_empty) {
+            unit.decode(tables, window, count);
+        }
+        Own::sync();
+        for (uint32_t i = Own::rank(); i < count; i += SIZE) {
+            work.code(elements[begin + i].in_array(work.shape)) = unit.is_empty ? 0 : int32_t(window[i]);
+        }
     }
+    // The codes are visible to the threads that look at them next.
+    Own::sync();
 }
 
 // Decodes the codes of a unit from level `first` down to level `last`. Returns whether it is valid. Called by the whole

@@ -144,26 +144,23 @@ struct UnitWork {
             return;
         }
         const UnitElements elements(shape, of, part);
-        const uint32_t runs = part.runs(shape), in_run = part.elements() / runs;
-        for (uint32_t run = runs; run-- > 0;) {
-            for (uint32_t number = ceil_div(in_run, Own::WINDOW); number-- > 0;) {
-                const uint32_t begin = number * Own::WINDOW, count = min_of(Own::WINDOW, in_run - begin);
-                for (uint32_t i = Own::rank(); i < count; i += SIZE) {
-                    const BlockElement element = elements[run * in_run + begin + i];
-                    const uint32_t at = element.in_block(shape);
-                    Event event(0, NO_TABLE);
-                    if (!masks.have(at)) {
-                        const uint32_t context = context_of(of, activity(codes, shape, of, range, element, at));
-                        event = Event(codes.code(at), writer.coding.tables.of_context[context]);
-                    }
-                    window[i] = event.word;
+        for (uint32_t number = ceil_div(part.elements(), Own::WINDOW); number-- > 0;) {
+            const uint32_t begin = number * Own::WINDOW, count = min_of(Own::WINDOW, part.elements() - begin);
+            for (uint32_t i = Own::rank(); i < count; i += SIZE) {
+                const BlockElement element = elements[begin + i];
+                const uint32_t at = element.in_block(shape);
+                Event event(0, NO_TABLE);
+                if (!masks.have(at)) {
+                    const uint32_t context = context_of(of, activity(codes, shape, of, range, element, at));
+                    event = Event(codes.code(at), writer.coding.tables.of_context[context]);
                 }
-                Own::sync();
-                if (Own::is_first_warp()) {
-                    writer.put_all(window, count);
-                }
-                Own::sync();
+                window[i] = event.word;
             }
+            Own::sync();
+            if (Own::is_first_warp()) {
+                writer.put_all(window, count);
+            }
+            Own::sync();
         }
     }
 

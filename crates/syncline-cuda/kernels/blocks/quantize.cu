@@ -10,9 +10,6 @@
 #include "device/block.cuh"
 #include "device/sync.cuh"
 
-// So many zeros of a block may be verbatim before all of them are masked.
-constexpr uint32_t FEW_ZEROS = 8;
-
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_quantize(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                     const Element *slab, uint64_t first_element, const Step *quantizer,
@@ -38,46 +35,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                            to.missed + uint64_t(number) * to.bitmap_words};
     BlockMask *own_masks = to.masks + uint64_t(number) * to.masks_stride;
     uint32_t *bitmaps = to.bitmaps + uint64_t(number) * to.masks_stride * to.bitmap_words;
-    const BoxPlaces places(tile.ny, tile.nx);
-    for (uint32_t mask = 0; mask < plan.masks; ++mask) {
-        if (mask < step.pattern_count) {
-            find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, Bits(step.patterns[mask]),
-                      own_masks[mask], bitmaps + mask * to.bitmap_words);
-        } else if (threadIdx.x == 0) {
-            own_masks[mask].kind = MASK_NOTHING;
-        }
-    }
+    find_masks(block, tile, geometry, plan.masks, own_masks, bitmaps, to.bitmap_words);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         (&counts.of[0][0])[i] = 0;
     }
     __syncthreads();
     int32_t *anchors = to.anchors + uint64_t(number) * to.anchors_stride;
-    quantize_block(block, BlockMasks(own_masks, bitmaps, plan.masks, to.bitmap_words), elements, anchors);
-    // Counts the verbatim elements, and the zeros among them.
-    const auto count_missed = [&](bool of_zeros) {
-        uint32_t own = 0, all;
-        for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
-            if ((block.missed[i / 32] >> i % 32 & 1) != 0) {
-                uint32_t at[3];
-                places.coordinates(i, at);
-                const Element x = first[at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2]];
-                own += !of_zeros || bits_of(x) == 0;
-            }
-        }
-        block_exclusive_sum<THREADS>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
-        return all;
-    };
-    if (plan.masks > step.pattern_count && count_missed(true) > FEW_ZEROS) {
-        const uint32_t mask = step.pattern_count;
-        find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, Bits(0), own_masks[mask],
-                  bitmaps + mask * to.bitmap_words);
-        quantize_block(block, BlockMasks(own_masks, bitmaps, plan.masks, to.bitmap_words), elements, anchors);
+    const BlockMasks masks(own_masks, bitmaps, plan.masks, to.bitmap_words);
+    quantize_block(block, masks, elements, anchors);
+    uint32_t missed = 0, verbatim;
+    for (uint32_t i = threadIdx.x; i < ceil_div(elements, 32); i += THREADS) {
+        missed += __popc(block.missed[i]);
     }
-    const uint32_t verbatim = count_missed(false);
+    block_exclusive_sum<THREADS>(missed, reinterpret_cast<uint32_t *>(warp_sums), verbatim);
     if (threadIdx.x == 0) {
         to.verbatim[number] = verbatim;
     }
-    const BlockMasks masks(own_masks, bitmaps, plan.masks, to.bitmap_words);
     count_symbols(block, shape, BlockUnits(shape, plan), masks, counts);
     __syncthreads();
     uint32_t *all = to.counts + uint64_t(chunk) * (sizeof(counts) / 4);
@@ -88,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
         }
     }
 #if MEASURED
+    const BoxPlaces places(tile.ny, tile.nx);
     uint64_t squared = 0, counted = 0, all_squared, all_counted;
     for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
         if ((block.missed[i / 32] >> i % 32 & 1) == 0 && !masks.have(i)) {

@@ -144,26 +144,51 @@ __device__ inline void quantize_block(const CodedBlock &block, const BlockMasks 
     __syncthreads();
 }
 
-// Finds the elements with a pattern: writes the bits and the kind of the mask. Called by the whole block.
-__device__ inline void find_mask(const BoxPlaces &places, const Element *elements, uint64_t plane_stride,
-                                 uint64_t row_stride, uint32_t count, Bits pattern, BlockMask &mask, uint32_t *bitmap) {
-    uint32_t found = 0;
-    for (uint32_t window = 0; window < count; window += THREADS) {
-        const uint32_t i = window + threadIdx.x;
-        bool has = false;
-        if (i < count) {
-            uint32_t at[3];
-            places.coordinates(i, at);
-            has = bits_of(elements[at[0] * plane_stride + at[1] * row_stride + at[2]]) == pattern;
+// So many zeros of a block are not masked.
+constexpr uint32_t FEW_ZEROS = 8;
+
+// Finds the masks of a block: writes their bits and kinds. Zeros are masked if they are many and not kept by a grid.
+// `bitmaps` has `stride` words for each mask. Called by the whole block.
+__device__ inline void find_masks(const CodedBlock &block, const Tile &tile, const Geometry &geometry, uint32_t count,
+                                  BlockMask *masks, uint32_t *bitmaps, uint32_t stride) {
+    __shared__ uint32_t found;
+    const BoxPlaces places(tile.ny, tile.nx);
+    const uint32_t elements = tile.elements();
+    for (uint32_t mask = 0; mask < count; ++mask) {
+        const bool is_pattern = mask < block.step.pattern_count;
+        const Bits pattern = is_pattern ? Bits(block.step.patterns[mask]) : Bits(0);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            found = 0;
         }
-        const uint32_t word = __ballot_sync(ALL_LANES, has);
-        if (lane_id() == 0 && i < count) {
-            bitmap[i / 32] = word;
+        __syncthreads();
+        uint32_t own = 0;
+        if (is_pattern || block.plan.is_on_grid == 0) {
+#pragma unroll 4
+            for (uint32_t first = threadIdx.x - lane_id(); first < elements; first += THREADS) {
+                const uint32_t i = first + lane_id();
+                bool has = false;
+                if (i < elements) {
+                    uint32_t at[3];
+                    places.coordinates(i, at);
+                    const uint64_t in_array = at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2];
+                    has = bits_of(block.elements[in_array]) == pattern;
+                }
+                const uint32_t word = __ballot_sync(ALL_LANES, has);
+                own += __popc(word);
+                if (lane_id() == 0) {
+                    bitmaps[mask * stride + i / 32] = word;
+                }
+            }
         }
-        found += __syncthreads_count(has);
-    }
-    if (threadIdx.x == 0) {
-        mask.kind = found == 0 ? MASK_NOTHING : found == count ? MASK_ALL : MASK_BITMAP;
+        if (lane_id() == 0) {
+            atomicAdd(&found, own);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            const bool is_nothing = found <= (is_pattern ? 0 : FEW_ZEROS);
+            masks[mask].kind = is_nothing ? MASK_NOTHING : found == elements ? MASK_ALL : MASK_BITMAP;
+        }
     }
     __syncthreads();
 }

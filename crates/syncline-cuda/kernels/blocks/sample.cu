@@ -51,17 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                            to.codes + room * samples.piece_elements,
                            bits};
     uint32_t *bitmaps = bits + samples.piece_words;
-    const BoxPlaces places(piece.ny, piece.nx);
-    for (uint32_t mask = 0; mask < masks_of_block; ++mask) {
-        // Zeros that codes do not keep are masked; on a grid they are kept.
-        if (mask < step.pattern_count || plan.is_on_grid == 0) {
-            const Bits pattern = mask < step.pattern_count ? Bits(step.patterns[mask]) : Bits(0);
-            find_mask(places, first, geometry.strides[1], geometry.strides[2], elements, pattern, masks[mask],
-                      bitmaps + mask * samples.piece_words);
-        } else if (threadIdx.x == 0) {
-            masks[mask].kind = MASK_NOTHING;
-        }
-    }
+    find_masks(block, piece, geometry, masks_of_block, masks, bitmaps, samples.piece_words);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         (&counts.of[0][0])[i] = 0;
     }

@@ -38,8 +38,6 @@ struct UnitClass {
         }
     }
     __device__ inline uint32_t elements() const { return extent[0] * extent[1] * extent[2]; }
-    // With slices, contexts of a plane depend on the codes of the plane before.
-    __device__ inline uint32_t runs(const BlockShape &shape) const { return shape.is_sliced ? extent[0] : 1; }
 };
 
 // The elements of a unit's part of a class, which has some, in order.
