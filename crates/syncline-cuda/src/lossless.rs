@@ -22,8 +22,6 @@ use crate::device::Specialization;
 
 /// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let of_elements = [1, 2, 4, 8].into_iter().flat_map(|bytes| {
-        [tiles::TileKernels::specialization(bytes), record_headers::RecordHeaderKernels::specialization(bytes)]
-    });
-    of_elements.collect()
+    let of_elements = [1, 2, 4, 8].map(tiles::TileKernels::specialization);
+    [&of_elements[..], &[record_headers::RecordHeaderKernels::specialization()]].concat()
 }

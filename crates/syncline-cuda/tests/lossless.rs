@@ -34,7 +34,7 @@ const BATCH_BYTES: [u64; 2] = [256 << 20, 1];
 enum Kind {
     /// Quantization codes around the middle, with runs of one value.
     Codes,
-    /// Slowly increasing numbers, of which residuals are coded.
+    /// Slowly increasing numbers.
     Ramps,
     /// Repeating rows, some of them changed.
     Rows,
@@ -421,9 +421,9 @@ fn whole_streams() {
     let options = CoderOptions { coder: Coder::Lzss, ..case.options };
     assert!(compress(&CoderOptions { level: 10, ..options }, &slab).is_err());
     assert!(compress(&options, &Slab { bytes: input.slice(..100), first_element: 0 }).is_err());
-    // Chunks of planes are only decompressed on the CPU.
-    let planes = Case { extents: vec![90_000], ..case };
-    let made = planes.stream(&planes.records(&planes.bytes()));
+    // Chunks of numbers are only decompressed on the CPU.
+    let numbers = Case { extents: vec![90_000], ..case };
+    let made = numbers.stream(&numbers.records(&numbers.bytes()));
     assert!(matches!(on_gpu(device, &stream, &made, 1 << 28), Err(CudaError::Unsupported(_))));
 }
 

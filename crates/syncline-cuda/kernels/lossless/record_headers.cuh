@@ -10,20 +10,7 @@ constexpr uint32_t PARAMETER_BYTES = 8;
 constexpr uint32_t PLANE_GROUP_LOG2 = 7;
 
 // Status of a chunk.
-enum Status : uint32_t {
-    FINE,
-    RECORD,
-    HASH,
-    NUMBER,
-    KIND,
-    BAD_SECTIONS,
-    RAW,
-    BAD_TILES,
-    BAD_BASES,
-    PARAMETERS,
-    COUNTS,
-    PLANES
-};
+enum Status : uint32_t { FINE, RECORD, HASH, NUMBER, KIND, BAD_SECTIONS, RAW, PARAMETERS, COUNTS, PLANES };
 
 constexpr uint32_t PLANE_FLAGS = 0, PLANE_LENGTHS = 1, PLANE_DISTANCES = 2, PLANE_LITERALS = 4, MOST_PLANES = 12;
 
@@ -50,7 +37,7 @@ __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, u
         const uint32_t bytes = lengths[i];
         if (bytes > 0) {
             const uint64_t start = aligned(at, 16);
-            if (start + bytes > end || !all_zero(record, at, start)) {
+            if (i < BLOCKS || i > LITERALS || start + bytes > end || !all_zero(record, at, start)) {
                 return BAD_SECTIONS;
             }
             header.section_at[i] = uint32_t(start);

@@ -10,8 +10,8 @@ use syncline_core::container::RECORD_HEADER_LEN;
 
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
 use super::record_headers::{RecordHeaderParser, Records};
-use super::structs::{ChunkSource, RecordHeader};
-use super::tiles::{DecodedChunks, Tiles};
+use super::structs::RecordHeader;
+use super::tiles::Tiles;
 use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
@@ -56,8 +56,8 @@ fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
 /// Returns the error of the first damaged or unsupported record among those whose headers were read.
 fn check_headers(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
     for (chunk, head) in chunks.clone().zip(heads) {
-        if head.is_of_planes() {
-            return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
+        if head.is_of_numbers() {
+            return Err(CudaError::Unsupported("chunks of numbers are decompressed on the CPU".into()));
         }
         if let Some(problem) = head.problem() {
             return Err(info.corrupt(chunk, problem));
@@ -76,43 +76,40 @@ struct OutputTiles<'o> {
 }
 
 impl OutputTiles<'_> {
-    /// Returns the address for the bytes of a chunk's tokens in the output, if they are the chunk's elements in order
+    /// Returns the address for the bytes of a chunk's tokens in the output, if the chunk's elements are in order there
     /// and all of them are requested.
-    fn place(&self, number: usize, head: &RecordHeader) -> Option<CUdeviceptr> {
+    fn place(&self, number: usize) -> Option<CUdeviceptr> {
         let tiles = self.batch.tiles_of(number as u32);
         let tiles = [tiles.start, tiles.end].map(|tile| self.batch.first_tile() + u64::from(tile));
         let whole = self.wanted.start <= tiles[0] && tiles[1] <= self.wanted.end;
-        if self.tiles.geometry().axes() != 1 || head.is_of_residuals() || !whole {
+        if self.tiles.geometry().axes() != 1 || !whole {
             return None;
         }
         let first = self.tiles.geometry().elements_before(tiles[0]) - self.first_element;
         Some(self.output_pointer + first * self.tiles.element_bytes()).filter(|address| address.is_multiple_of(16))
     }
 
-    /// Returns the source of each chunk's tiles, and the tokens to decode before. Tokens are decoded to the output if
-    /// possible, else to slots. `places` are the offsets of the records in the input.
+    /// Returns the address of each chunk's elements in tile order, or 0 if they are not to be written, and the tokens to
+    /// decode before. Tokens are decoded to the output if possible, else to slots. `places` are the offsets of the
+    /// records in the input.
     fn plan_sources<'h>(
         &self,
         heads: &'h [RecordHeader],
         places: &[u64],
         [input, slots]: [CUdeviceptr; 2],
-    ) -> (Vec<ChunkSource>, Vec<Tokens<'h>>) {
-        let mut sources = vec![ChunkSource::NOWHERE; heads.len()];
+    ) -> (Vec<CUdeviceptr>, Vec<Tokens<'h>>) {
+        let mut sources = vec![0; heads.len()];
         let mut tokens = Vec::new();
         for (number, head) in heads.iter().enumerate() {
             if head.is_raw() {
-                sources[number] = ChunkSource::elements(input + places[number] + RECORD_HEADER_LEN as u64);
+                sources[number] = input + places[number] + RECORD_HEADER_LEN as u64;
                 continue;
             }
-            let target = self.place(number, head).unwrap_or_else(|| {
-                let slot = slots + number as u64 * self.tiles.slot_bytes();
-                sources[number] = match head.is_of_residuals() {
-                    true => ChunkSource::residuals(slot),
-                    false => ChunkSource::elements(slot),
-                };
-                slot
+            let target = self.place(number).unwrap_or_else(|| {
+                sources[number] = slots + number as u64 * self.tiles.slot_bytes();
+                sources[number]
             });
-            let bytes = u64::from(head.elements) * self.tiles.element_bytes();
+            let bytes = self.tiles.elements_of(self.batch, number as u32) * self.tiles.element_bytes();
             tokens.push(Tokens { head, chunk: number as u32, record: places[number], target, bytes });
         }
         (sources, tokens)
@@ -135,7 +132,7 @@ impl LosslessDecompressor {
         let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
         let tiles = Tiles::new(device, header.element_type, info.geometry())?;
         Ok(Self {
-            heads: RecordHeaderParser::new(device, tiles.element_bytes())?,
+            heads: RecordHeaderParser::new(device)?,
             hasher: Hasher::new(device)?,
             tokens: TokenDecoder::new(device)?,
             arena: Arena::new(stream),
@@ -167,7 +164,7 @@ impl LosslessDecompressor {
     /// bytes.
     ///
     /// # Errors
-    /// [`CudaError::Core`] for a damaged record; [`CudaError::Unsupported`] for chunks of planes;
+    /// [`CudaError::Core`] for a damaged record; [`CudaError::Unsupported`] for chunks of numbers;
     /// [`CudaError::InvalidArgument`] if the input or the output has another length or does not start on a multiple of
     /// 16 bytes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. The device detects damage inside tokens, which
     /// [`Self::check`] reports.
@@ -267,13 +264,13 @@ impl LosslessDecompressor {
         let hash_view = hashes.as_view();
         let records = Records { input: part.input, places: &place_view, lengths: &length_view, hashes: &hash_view };
         let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
-        let heads = fetch(&stream, &parsed.heads, "reading what records have")?;
+        let heads = fetch(&stream, &parsed, "reading what records have")?;
         check_headers(&self.info, &chunks, &heads)?;
 
         let output_pointer = output.device_ptr_mut(&stream).0;
         let first_element = part.first_element;
         let array = OutputTiles { tiles: &self.tiles, batch: &batch, wanted: &wanted, first_element, output_pointer };
-        let needs_slots = heads.iter().enumerate().any(|(i, head)| !head.is_raw() && array.place(i, head).is_none());
+        let needs_slots = heads.iter().enumerate().any(|(i, head)| !head.is_raw() && array.place(i).is_none());
         let slot_bytes = if needs_slots { heads.len() * self.tiles.slot_bytes() as usize } else { 0 };
         let slots = frame.slice::<u8>(slot_bytes)?;
         let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
@@ -281,17 +278,11 @@ impl LosslessDecompressor {
         let mut noted = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
         self.tokens.decode(&mut frame, part.input, &tokens, &mut noted)?;
 
-        if sources.iter().any(ChunkSource::is_somewhere) {
+        if sources.iter().any(|&source| source != 0) {
             let sources = frame.upload(&sources)?;
             let first = batch.first_tile();
             let tiles = (wanted.start - first) as u32..(wanted.end - first) as u32;
-            let decoded = DecodedChunks {
-                sources: sources.as_view(),
-                statuses: noted.as_view(),
-                metas: parsed.metas.as_view(),
-                bases: parsed.bases.as_view(),
-                starts: parsed.starts.as_view(),
-            };
+            let decoded = (&sources.as_view(), &noted.as_view());
             self.tiles.scatter(&stream, &batch, tiles, decoded, (output, first_element))?;
         }
         // Kernels read tokens, literals and raw elements and write elements by address. Dropping these guards records

@@ -1,13 +1,11 @@
 //! Structs that the kernels of lossless arrays share with their launchers.
 
-use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::SECTIONS;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `lossless/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] =
-    &[HeaderPlane::C, RecordHeader::C, TileSummary::C, ChunkSource::C, SampleTile::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[HeaderPlane::C, RecordHeader::C, SampleTile::C];
 
 /// Maximum number of planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;
@@ -33,8 +31,6 @@ device_struct! {
         pub(super) kind: u32,
         pub section_at: [u32; SECTIONS],
         pub section_bytes: [u32; SECTIONS],
-        /// Number of elements that the tokens decode to.
-        pub elements: u32,
         pub width: u32,
         pub level: u32,
         pub min_match: u32,
@@ -45,29 +41,6 @@ device_struct! {
         /// Number of 64-bit words of flags.
         pub flag_words: u32,
         pub planes: [HeaderPlane; PLANES],
-    }
-}
-
-device_struct! {
-    /// Counts over the tiles of a chunk.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(super) struct TileSummary {
-        /// Tiles that are not constant.
-        pub live_tiles: u32,
-        /// Elements of the tiles that are not constant.
-        pub live_elements: u32,
-        /// 32-bit words of the packed bases.
-        pub base_words: u32,
-        pub(super) unused: u32,
-    }
-}
-
-device_struct! {
-    /// Source of the elements of a chunk's tiles.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(super) struct ChunkSource {
-        pub(super) bytes: CUdeviceptr as "const uint8_t *",
-        pub(super) kind: u64,
     }
 }
 
