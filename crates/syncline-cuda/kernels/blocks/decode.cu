@@ -36,7 +36,16 @@ struct BlockWork {
 struct DecodeTables {
     const SlotTable *tables;
     const uint8_t *of_context;
-    const uint16_t *of_zeros; // the frequency of symbol 0 by table; TOTAL without a table
+    const uint16_t *of_zeros; // the frequency of symbol 0 by table
+};
+
+// The word of a window for an element: the number of its table, and that table's frequency of symbol 0.
+struct WindowWord {
+    __device__ inline static uint32_t of(uint32_t table, uint32_t of_zero) { return of_zero << 8 | table; }
+    // An element without a code leaves the state as it is.
+    __device__ inline static uint32_t without_table() { return of(NO_TABLE, TOTAL); }
+    __device__ inline static uint32_t table(uint32_t word) { return word & 255; }
+    __device__ inline static uint32_t of_zero(uint32_t word) { return word >> 8; }
 };
 
 // A unit of a block. Each warp of a team has it; the first one decodes.
@@ -63,38 +72,47 @@ struct Unit {
         return is_good && __all_sync(ALL_LANES, state == LOWEST && words.at == words.count);
     }
 
-    // Replaces the numbers of tables in a window by the codes. Called by a whole warp.
+    // Replaces the words of a window by the codes. Called by a whole warp.
     __device__ inline void decode(const DecodeTables &tables, uint32_t *window, uint32_t count) {
-        const bool is_lane = lane_id() < lanes;
-        uint32_t at = lane_id(), groups = ceil_div(count, lanes);
-        while (groups > 0) {
-            if (groups > AHEAD) {
-                uint32_t ahead = state;
-                bool is_quiet = true;
+        uint32_t own[AHEAD], next[AHEAD];
+        // Behind the window, there are no codes.
+        const auto word = [&](uint32_t at) {
+            return lane_id() < lanes && at < count ? window[at] : WindowWord::without_table();
+        };
+        const auto load = [&](uint32_t at) {
 #pragma unroll
-                for (uint32_t i = 0; i < AHEAD; ++i) {
-                    const uint32_t frequency = tables.of_zeros[is_lane ? window[at + i * lanes] : NO_TABLE];
-                    const uint32_t slot = ahead % TOTAL;
-                    ahead = frequency * (ahead / TOTAL) + slot;
-                    is_quiet &= slot < frequency && ahead >= LOWEST;
-                }
-                if (__all_sync(ALL_LANES, is_quiet)) {
-                    state = ahead;
-                    for (uint32_t i = 0; i < AHEAD && is_lane; ++i) {
-                        window[at + i * lanes] = 0;
-                    }
-                    at += AHEAD * lanes;
-                    groups -= AHEAD;
-                    continue;
-                }
+            for (uint32_t i = 0; i < AHEAD; ++i) {
+                next[i] = word(at + i * lanes);
             }
-            for (uint32_t left = min_of(groups, AHEAD); left > 0; --left, --groups, at += lanes) {
-                const bool exists = is_lane && at < count;
-                const uint32_t table = exists ? window[at] : NO_TABLE;
-                const bool has_code = table != NO_TABLE;
-                const int32_t code = next_code(words, state, has_code, tables.tables[has_code ? table : 0]);
-                if (exists) {
-                    window[at] = uint32_t(code);
+        };
+        load(lane_id());
+        for (uint32_t at = lane_id(); at - lane_id() < count; at += AHEAD * lanes) {
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; ++i) {
+                own[i] = next[i];
+            }
+            // No state waits for these.
+            load(at + AHEAD * lanes);
+            uint32_t ahead = state;
+            bool is_quiet = true;
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; ++i) {
+                const uint32_t frequency = WindowWord::of_zero(own[i]), slot = ahead % TOTAL;
+                ahead = frequency * (ahead / TOTAL) + slot;
+                is_quiet &= slot < frequency && ahead >= LOWEST;
+            }
+            is_quiet = __all_sync(ALL_LANES, is_quiet);
+            state = is_quiet ? ahead : state;
+            for (uint32_t i = 0; i < AHEAD; ++i) {
+                const uint32_t place = at + i * lanes;
+                int32_t code = 0;
+                if (!is_quiet) {
+                    const uint32_t table = WindowWord::table(word(place));
+                    const bool has_code = table != NO_TABLE;
+                    code = next_code(words, state, has_code, tables.tables[has_code ? table : 0]);
+                }
+                if (lane_id() < lanes && place < count) {
+                    window[place] = uint32_t(code);
                 }
             }
         }
@@ -115,12 +133,13 @@ __device__ inline void decode_class(const BlockWork &work, const BlockClass &of,
         const uint32_t count = min_of(Own::WINDOW, part.elements() - begin);
         for (uint32_t i = Own::rank(); i < count && !unit.is_empty; i += SIZE) {
             const BlockElement element = elements[begin + i];
-            uint32_t table = NO_TABLE;
+            window[i] = WindowWord::without_table();
             if (!work.masks.have(element.in_block(work.shape))) {
                 const uint64_t at = element.in_array(work.shape);
-                table = tables.of_context[context_of(of, activity(work, work.shape, of, unit.range, element, at))];
+                const uint32_t context = context_of(of, activity(work, work.shape, of, unit.range, element, at));
+                const uint32_t table = tables.of_context[context];
+                window[i] = WindowWord::of(table, tables.of_zeros[table]);
             }
-            window[i] = table;
         }
         Own::sync();
         if (Own::is_first_warp() && !unit.is_empty) {
@@ -282,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     extern __shared__ __align__(16) uint8_t shared[];
     SlotTable *tables = reinterpret_cast<SlotTable *>(shared);
     __shared__ uint8_t table_of[blocks::CONTEXTS];
-    __shared__ uint16_t of_zeros[NO_TABLE + 1];
+    __shared__ uint16_t of_zeros[blocks::CONTEXTS];
     __shared__ uint32_t window[Team<THREADS>::WINDOW];
     launch_dependents_and_wait();
     if (!WantedBlock::exists(parsed, request)) {
@@ -303,8 +322,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         table_of[i] = blocks.tables[own.chunk].of_context[i];
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i <= NO_TABLE; i += THREADS) {
-        of_zeros[i] = i < plan.tables ? tables[i].starts[1] : TOTAL;
+    for (uint32_t i = threadIdx.x; i < plan.tables; i += THREADS) {
+        of_zeros[i] = tables[i].starts[1];
     }
     __syncthreads();
     const BlockWork work{shape, plan, own.to, masks};

@@ -51,13 +51,25 @@ struct Coding {
         }
         __syncthreads();
     }
-    // Returns a state with a symbol: `quotient * TOTAL`, the remainder, and the symbol's start.
-    __device__ inline uint32_t with_symbol(uint32_t state, uint32_t frequency, uint32_t start) const {
-        uint32_t quotient = __umulhi(state, inverses[frequency]);
-        // The inverse is rounded down, so that the quotient may be too small by 1.
-        quotient += state - quotient * frequency >= frequency;
-        return state + quotient * (TOTAL - frequency) + start;
-    }
+};
+
+// Returns a state with a symbol: `quotient * TOTAL`, the remainder, and the symbol's start.
+__device__ inline uint32_t with_symbol(uint32_t state, uint32_t frequency, uint32_t inverse, uint32_t start) {
+    uint32_t quotient = __umulhi(state, inverse);
+    // The inverse is rounded down, so that the quotient may be too small by 1.
+    quotient += state - quotient * frequency >= frequency;
+    return state + quotient * (TOTAL - frequency) + start;
+}
+
+// How a state takes a code of 0.
+struct Quiet {
+    uint32_t frequency, inverse; // the frequency is 0 for other codes
+
+    Quiet() = default;
+    __device__ inline Quiet(const Coding &coding, Event event)
+        : frequency(event.code() == 0 ? coding.of_zeros[event.table()] : 0), inverse(coding.inverses[frequency]) {}
+    // Whether a state takes the code without giving a word.
+    __device__ inline bool fits(uint32_t state) const { return state >> (32 - blocks::TABLE_LOG2) < frequency; }
 };
 
 // Writes a unit. Each warp of a team has it; the first one codes.
@@ -91,37 +103,49 @@ struct UnitWriter {
         const uint32_t start = starts[symbol.symbol], frequency = has_code ? starts[symbol.symbol + 1] - start : TOTAL;
         take(has_code && uint64_t(state) >= uint64_t(frequency) << (32 - blocks::TABLE_LOG2 - early));
         if (has_code) {
-            state = coding.with_symbol(state << early | (symbol.bits & ((1u << early) - 1)), frequency, start);
+            state = with_symbol(state << early | (symbol.bits & ((1u << early) - 1)), frequency,
+                                coding.inverses[frequency], start);
             any |= event.code() != 0;
         }
     }
 
     // Codes the events of a window, the last group of lanes first. Called by a whole warp.
     __device__ inline void put_all(const uint32_t *window, uint32_t count) {
-        const auto event = [&](uint32_t group) {
-            const uint32_t at = group * lanes + lane_id();
-            return lane_id() < lanes && at < count ? Event(window[at]) : Event(0, NO_TABLE);
+        Quiet own[AHEAD], next[AHEAD];
+        // Behind the window, and before it, there are no codes.
+        const auto event = [&](int32_t group) {
+            const int32_t at = group * int32_t(lanes) + int32_t(lane_id());
+            const bool exists = lane_id() < lanes && group >= 0 && at < int32_t(count);
+            return exists ? Event(window[at]) : Event(0, NO_TABLE);
         };
-        uint32_t groups = ceil_div(count, lanes);
-        while (groups > 0) {
-            if (groups >= AHEAD) {
-                uint32_t ahead = state;
-                bool is_quiet = true;
+        const auto load = [&](int32_t last) {
 #pragma unroll
-                for (uint32_t i = 1; i <= AHEAD; ++i) {
-                    const Event own = event(groups - i);
-                    const uint32_t frequency = coding.of_zeros[own.table()];
-                    is_quiet &= own.code() == 0 && ahead >> (32 - blocks::TABLE_LOG2) < frequency;
-                    ahead = coding.with_symbol(ahead, frequency, 0);
-                }
-                if (__all_sync(ALL_LANES, is_quiet)) {
-                    state = ahead;
-                    groups -= AHEAD;
-                    continue;
-                }
+            for (uint32_t i = 0; i < AHEAD; ++i) {
+                next[i] = Quiet(coding, event(last - int32_t(i)));
             }
-            for (uint32_t left = min_of(groups, AHEAD); left > 0; --left) {
-                put(event(--groups));
+        };
+        const int32_t groups = int32_t(ceil_div(count, lanes));
+        load(groups - 1);
+        for (int32_t last = groups - 1; last >= 0; last -= int32_t(AHEAD)) {
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; ++i) {
+                own[i] = next[i];
+            }
+            // No state waits for these.
+            load(last - int32_t(AHEAD));
+            uint32_t ahead = state;
+            bool is_quiet = true;
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; ++i) {
+                is_quiet &= own[i].fits(ahead);
+                ahead = with_symbol(ahead, own[i].frequency, own[i].inverse, 0);
+            }
+            if (__all_sync(ALL_LANES, is_quiet)) {
+                state = ahead;
+                continue;
+            }
+            for (int32_t group = last; group >= 0 && last - group < int32_t(AHEAD); --group) {
+                put(event(group));
             }
         }
     }

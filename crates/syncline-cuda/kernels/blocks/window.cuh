@@ -10,7 +10,7 @@ constexpr uint32_t WINDOW_OF_THREAD = 8;
 constexpr uint32_t NO_TABLE = 127;
 static_assert(NO_TABLE >= blocks::CONTEXTS, "no other table has this number");
 // Groups that are coded at once if all of their codes are 0 and no state takes or gives a word.
-constexpr uint32_t AHEAD = 4;
+constexpr uint32_t AHEAD = 8;
 
 // A team of SIZE threads: a warp, or a block of threads.
 template <uint32_t SIZE> struct Team {

@@ -307,8 +307,7 @@ impl Compressor {
                 let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
                 let array = DeviceArray { stream: &self.stream, bytes: &input };
                 let array = ArraySource::new(&array, 0, element_type);
-                of_device.tile_size =
-                    tile_size::choose(&array, element_type, shape, options, &resolved, &TileSize::ALL)?;
+                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved)?;
             }
             compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
         };
