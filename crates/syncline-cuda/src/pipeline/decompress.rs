@@ -55,8 +55,8 @@ enum Stages {
 
 /// The parsed records of a batch, and the stage that decodes them.
 enum Found<'s, 'a> {
-    Tiles(&'s TileDecoder, &'s InterpolationPlans, Parsed<'a>),
-    Blocks(&'s BlockDecoder, ParsedBatch<'a>),
+    Tiles(&'s TileDecoder, &'s InterpolationPlans, Box<Parsed<'a>>),
+    Blocks(&'s BlockDecoder, Box<ParsedBatch<'a>>),
 }
 
 impl Found<'_, '_> {
@@ -306,11 +306,11 @@ impl Decompressor {
         let mut found = match &self.stages {
             Stages::Tiles { decoder, plans } => {
                 let parsed = self.parser.parse(&mut frame, records, header, whole, geometry, problems, hashing)?;
-                Found::Tiles(decoder, plans, parsed)
+                Found::Tiles(decoder, plans, Box::new(parsed))
             }
             Stages::Blocks(decoder) => {
                 let parsed = decoder.parse(&mut frame, records, header, geometry, problems, hashing)?;
-                Found::Blocks(decoder, parsed)
+                Found::Blocks(decoder, Box::new(parsed))
             }
         };
         let rest = || -> Result<()> {
