@@ -79,8 +79,8 @@ impl Progress {
         self.lengths.len() as u64
     }
 
-    /// Returns where kernels place the records of a batch, of which the stream has `first` chunks before it, in an output
-    /// of `room` bytes. `starts` is memory for the start of each record.
+    /// Returns where kernels place the records of a batch, before which the stream has `first` chunks, in an output of
+    /// `room` bytes. `starts` is memory for the start of each record.
     pub(crate) fn places(&mut self, first: u64, room: u64, starts: &mut CudaViewMut<'_, u64>) -> RecordPlaces {
         let is_first = u64::from(!std::mem::replace(&mut self.started, true));
         let (checksummed_records, done) = (self.checksummed(), self.done());
