@@ -191,8 +191,8 @@ mod tests {
     fn actions_without_a_commit_are_found() {
         let commit = "0123456789abcdef0123456789abcdef01234567";
         let workflow = format!(
-            "    uses: ./.github/workflows/ci.yml\n      - uses: a/tag@v5\n      - uses: a/commit@{commit} # v5\n        \
-             uses: a/branch@release/v1\n"
+            "    uses: ./.github/workflows/ci.yml\n      - uses: a/tag@v5\n      - uses: a/commit@{commit} # v5\n\
+             \x20       uses: a/branch@release/v1\n"
         );
         assert_eq!(moving_actions(&workflow).collect::<Vec<_>>(), ["a/tag@v5", "a/branch@release/v1"]);
     }

@@ -145,8 +145,8 @@ impl EncodeUnit<'_, '_> {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Division {
-    /// 2^32 divided by the frequency, rounded down, and 2^32 - 1 of the frequency 1: the high half of its product with a
-    /// state is the quotient by the frequency, or one less.
+    /// 2^32 divided by the frequency, rounded down, and 2^32 - 1 of the frequency 1: the high half of its product with
+    /// a state is the quotient by the frequency, or one less.
     inverse: u32,
     /// The frequency, 12 bits; the start of the symbol, 11 bits; and the raw bits that are taken with it.
     fields: u32,
