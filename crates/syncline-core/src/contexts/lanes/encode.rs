@@ -225,7 +225,7 @@ mod tests {
             let mut random = 1u32;
             let mut event = || {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let code = (random >> 8) as i32 % limit >> (random >> 28);
+                let code = ((random >> 8) as i32 % limit) >> (random >> 28);
                 if random >> 8 & 15 == 0 { Event::NONE } else { Event::new(code, (random >> 30) as u8) }
             };
             let events: Vec<Event> = (0..3000).map(|_| event()).collect();
