@@ -7,6 +7,7 @@ use super::plan::{Division, Order, Plan};
 use super::units::Boxes;
 use crate::contexts::Event;
 use crate::contexts::lanes::{Events, lanes_of};
+use crate::geometry::Tile;
 use crate::predict::levels::{Classes, Level, coarser, join, joined, levels_of};
 use crate::quantize::Real;
 
@@ -44,6 +45,9 @@ pub(super) struct Block<T> {
     /// Places, in raster order, of the elements that are not within the bound.
     pub missed: Vec<u32>,
 }
+
+/// Elements of the finest level are predicted from others at most so far along each axis.
+const FARTHEST_NEIGHBOR: usize = 3;
 
 fn count_units(boxes: &Boxes, division: Division) -> usize {
     match division {
@@ -156,6 +160,23 @@ impl<T: Real> Block<T> {
             let (finer, next) = self.excluded.split_at_mut(number + 1);
             coarser(&finer[number], level, &mut next[0]);
         }
+    }
+
+    /// Returns the elements of a block whose values depend on a unit of the finest level, as a part of the block.
+    pub fn reach(&self, unit: usize, block: &Tile) -> Tile {
+        let mut reached = *block;
+        for (own, [start, end]) in self.boxes.ranges(unit).into_iter().enumerate() {
+            let (axis, whole) = (self.order.axis(own), self.order.of(self.extent)[own]);
+            let [start, end] = match self.levels.first().is_some_and(|level| level.halved[own]) {
+                true => [(2 * start).saturating_sub(FARTHEST_NEIGHBOR), 2 * end + FARTHEST_NEIGHBOR],
+                // The shares of slices pass on to all that follow.
+                false if self.plan.share > 0 => [start, whole],
+                false => [start, end],
+            };
+            reached.origin[axis + 1] += start as u64;
+            reached.extent[axis] = end.min(whole) - start;
+        }
+        reached
     }
 
     /// Forgets the units of all blocks.

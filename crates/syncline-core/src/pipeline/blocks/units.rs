@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::plan::Division;
 use crate::contexts::Unit;
-use crate::geometry::balanced_extent;
+use crate::geometry::{Tile, balanced_extent};
 use crate::predict::levels::Level;
 
 /// Binary logarithm of the elements of a box.
@@ -64,6 +64,23 @@ impl Boxes {
         let [z, y, x] = self.ranges(number);
         Unit { x: [x[0].min(len), x[1].min(len)], ends: [z[1], y[1], x[1]] }
     }
+}
+
+/// Returns parts of a block that are about as large as its units at least are.
+pub(in super::super) fn boxes_of(block: &Tile) -> Vec<Tile> {
+    let side = balanced_extent(block.extent.map(usize::next_power_of_two), UNIT_LOG2);
+    let grid: [usize; 3] = std::array::from_fn(|axis| block.extent[axis].div_ceil(side[axis]));
+    let of_number = |number: usize| {
+        let at = [number / (grid[1] * grid[2]), number / grid[2] % grid[1], number % grid[2]];
+        let mut part = *block;
+        for axis in 0..3 {
+            let start = at[axis] * side[axis];
+            part.origin[axis + 1] += start as u64;
+            part.extent[axis] = side[axis].min(block.extent[axis] - start);
+        }
+        part
+    };
+    (0..grid.iter().product()).map(of_number).collect()
 }
 
 /// Returns a whole row of a class as the part of a unit without limits.
