@@ -221,6 +221,24 @@ fn check_damage(stored: &[u8]) {
 }
 
 #[test]
+fn parts_are_read_wherever_the_words_of_blocks_begin() {
+    // Each verbatim value makes what comes before the words longer, so that their start takes all places in a piece.
+    let extents = [64, 128, 64];
+    for spikes in (0..1040).step_by(10) {
+        let mut field: Vec<f32> = (0..1 << 19).map(|i: u64| ((i * i) % 97) as f32 * 0.004).collect();
+        (0..spikes).for_each(|k| field[k * 499 + 7] = f32::INFINITY);
+        let options =
+            CompressOptions::new(Bound::Abs(1e-1)).with_advanced(Advanced::default().with_tile(TileSize::Block));
+        let stored = compress(&ArrayView::new(&field, &extents).unwrap(), &options).unwrap();
+        let source = StreamFile::open(Recorded(stored.clone(), Mutex::default())).unwrap();
+        let region = [3..4, 5..6, 7..8];
+        let part = source.decompress_region(&region, &self::options()).unwrap();
+        assert!(part == decompress_region(&stored, &region, &self::options()).unwrap(), "{spikes}");
+        assert!(bytes_of(&source.source().1.lock().unwrap()) < stored.len() as u64, "{spikes}");
+    }
+}
+
+#[test]
 fn outputs_of_another_length_are_refused() {
     let field = field(&[100, 70]);
     let view = ArrayView::new(&field, &[100, 70]).unwrap();

@@ -176,21 +176,17 @@ impl PartialRecord {
         let found = Pieces::of_record(kind, &self.bytes, len, &context.place)?;
         let Some(pieces) = found else { return Ok(Front::Whole) };
         let codes = pieces.codes();
-        if tiles.is_blocks() {
-            let front = 0..codes.start;
-            if let Some(unknown) = lacks(codes.start) {
-                return Ok(unknown);
+        // Words of blocks have nothing before them in their section.
+        let mut front = 0..codes.start;
+        if !tiles.is_blocks() {
+            if self.unknown(0..(codes.start + CODES_HEADER_LEN).min(len)).next().is_some() {
+                return Ok(lacks(codes.start + usual).unwrap_or(Front::Whole));
             }
-            pieces.verify(&self.bytes, &front, &context.place)?;
-            return Ok(Front::Known(pieces));
+            let bad = || context.corrupt("its codewords do not fit its codes");
+            front.end += codewords_at(&self.bytes[codes.clone()], codes.len()).ok_or_else(bad)?;
         }
-        if self.unknown(0..(codes.start + CODES_HEADER_LEN).min(len)).next().is_some() {
-            return Ok(lacks(codes.start + usual).unwrap_or(Front::Whole));
-        }
-        let bad = || context.corrupt("its codewords do not fit its codes");
-        let words_at = codewords_at(&self.bytes[codes.clone()], codes.len()).ok_or_else(bad)?;
-        let front = 0..codes.start + words_at;
-        if let Some(unknown) = lacks(pieces.widened(&front).end) {
+        // The checksums end behind the last piece before them.
+        if let Some(unknown) = lacks(pieces.widened(&front).end.max(front.end)) {
             return Ok(unknown);
         }
         pieces.verify(&self.bytes, &front, &context.place)?;
