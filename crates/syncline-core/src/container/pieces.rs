@@ -15,6 +15,11 @@ use crate::error::{Error, Result};
 pub const PIECE_LEN: usize = 4096;
 /// Most bytes of the section of codes in a record without checksums of pieces: it is read as a whole.
 pub const LONGEST_WITHOUT_PIECES: usize = 1 << 14;
+/// Bytes of a checksum: the low half of a hash.
+const CHECKSUM_LEN: usize = 4;
+/// Bytes of a record from which it is known where its pieces are.
+pub const RECORD_HEAD_LEN: usize = RECORD_HEADER_LEN + SECTION_TABLE_LEN;
+
 /// Returns the section of the checksums of pieces in records of a kind; codes are in the section behind it.
 const fn checksums_of(kind: ChunkKind) -> Option<usize> {
     match kind {
@@ -23,11 +28,6 @@ const fn checksums_of(kind: ChunkKind) -> Option<usize> {
         _ => None,
     }
 }
-
-/// Bytes of a checksum: the low half of a hash.
-const CHECKSUM_LEN: usize = 4;
-/// Bytes of a record from which it is known where its pieces are.
-pub const RECORD_HEAD_LEN: usize = RECORD_HEADER_LEN + SECTION_TABLE_LEN;
 
 /// Where the pieces of a record are, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -162,10 +162,16 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// Returns the elements of a block whose values depend on a unit of the finest level, as a part of the block.
-    pub fn reach(&self, unit: usize, block: &Tile) -> Tile {
-        let mut reached = *block;
-        for (own, [start, end]) in self.boxes.ranges(unit).into_iter().enumerate() {
+    /// Returns whether a unit of a block is needed, of which `needs` says whether parts are: the first has all levels but
+    /// the finest, or all.
+    pub fn needs_unit(&self, unit: usize, block: &Tile, needs: impl Fn(&Tile) -> bool) -> bool {
+        unit.checked_sub(1).is_none_or(|number| needs(&self.reach(number, block)))
+    }
+
+    /// Returns the elements of a block whose values depend on box `number` of the finest level, as a part of the block.
+    fn reach(&self, number: usize, block: &Tile) -> Tile {
+        let (mut starts, mut extent) = ([0; 3], [0; 3]);
+        for (own, [start, end]) in self.boxes.ranges(number).into_iter().enumerate() {
             let (axis, whole) = (self.order.axis(own), self.order.of(self.extent)[own]);
             let [start, end] = match self.levels.first().is_some_and(|level| level.halved[own]) {
                 true => [(2 * start).saturating_sub(FARTHEST_NEIGHBOR), 2 * end + FARTHEST_NEIGHBOR],
@@ -173,10 +179,9 @@ impl<T: Real> Block<T> {
                 false if self.plan.share > 0 => [start, whole],
                 false => [start, end],
             };
-            reached.origin[axis + 1] += start as u64;
-            reached.extent[axis] = end.min(whole) - start;
+            (starts[axis], extent[axis]) = (start, end.min(whole) - start);
         }
-        reached
+        block.part(starts, extent)
     }
 
     /// Forgets the units of all blocks.

@@ -58,8 +58,8 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             }
             let any = masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
             block.exclude(any.then_some(&excluded));
-            let is_needed = |unit: usize| sink.needs(&block.reach(unit, &tile));
-            let needed: Vec<bool> = (0..sizes.len()).map(|unit| unit == 0 || is_needed(unit - 1)).collect();
+            let is_needed = |unit| block.needs_unit(unit, &tile, |part| sink.needs(part));
+            let needed: Vec<bool> = (0..sizes.len()).map(is_needed).collect();
             chunk.read_codes(&mut block, words, (sizes, &needed)).ok_or_else(damaged)?;
             x.resize(tile.len(), T::from_bits(0));
             block.reconstruct(&quantizer, &mut x);
@@ -100,7 +100,7 @@ pub(in super::super) fn bytes_of_units<T: Real>(
         for (unit, &size) in (0..block.units()).zip(&mut sizes) {
             let range = at..at + size as usize * 2;
             at = range.end;
-            if needs(&tile) && (unit == 0 || needs(&block.reach(unit - 1, &tile))) {
+            if needs(&tile) && block.needs_unit(unit, &tile, needs) {
                 ranges.push(range);
             }
         }

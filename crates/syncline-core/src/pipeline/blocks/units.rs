@@ -68,19 +68,12 @@ impl Boxes {
 
 /// Returns parts of a block that are about as large as its units at least are.
 pub(in super::super) fn boxes_of(block: &Tile) -> Vec<Tile> {
-    let side = balanced_extent(block.extent.map(usize::next_power_of_two), UNIT_LOG2);
-    let grid: [usize; 3] = std::array::from_fn(|axis| block.extent[axis].div_ceil(side[axis]));
+    let boxes = Boxes::new(block.extent, None, Division::Boxes);
     let of_number = |number: usize| {
-        let at = [number / (grid[1] * grid[2]), number / grid[2] % grid[1], number % grid[2]];
-        let mut part = *block;
-        for axis in 0..3 {
-            let start = at[axis] * side[axis];
-            part.origin[axis + 1] += start as u64;
-            part.extent[axis] = side[axis].min(block.extent[axis] - start);
-        }
-        part
+        let ranges = boxes.ranges(number);
+        block.part(ranges.map(|[start, _]| start), ranges.map(|[start, end]| end - start))
     };
-    (0..grid.iter().product()).map(of_number).collect()
+    (0..boxes.count()).map(of_number).collect()
 }
 
 /// Returns a whole row of a class as the part of a unit without limits.
