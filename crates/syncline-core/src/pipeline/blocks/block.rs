@@ -162,8 +162,8 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// Returns whether a unit of a block is needed, of which `needs` says whether parts are: the first has all levels but
-    /// the finest, or all.
+    /// Returns whether a unit of a block is needed, where `needs` tells it of parts of the block. The first unit always
+    /// is: it has all levels but the finest, or all.
     pub fn needs_unit(&self, unit: usize, block: &Tile, needs: impl Fn(&Tile) -> bool) -> bool {
         unit.checked_sub(1).is_none_or(|number| needs(&self.reach(number, block)))
     }
