@@ -18,8 +18,9 @@ pub(super) struct Block<T> {
     levels: Vec<Level>,
     boxes: Boxes,
     plan: Plan,
-    /// The lattices of elements behind each level, and which elements of these and of all are excluded.
+    /// The elements of each level but the finest, and the anchors behind them.
     coarse: Vec<Vec<T>>,
+    /// One byte for each element of each level, and behind them for each anchor: 1 if it is excluded.
     excluded: Vec<Vec<u8>>,
     any_excluded: bool,
     /// Reconstructed values and codes of each level.
