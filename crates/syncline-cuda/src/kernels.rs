@@ -53,6 +53,7 @@ const FILES: &[Source] = headers![
     "container/parse_codes.cuh",
     "container/parse_lists.cuh",
     "container/parsed.cuh",
+    "container/pieces.cuh",
     "container/place.cuh",
     "container/record.cuh",
     "container/records.cuh",

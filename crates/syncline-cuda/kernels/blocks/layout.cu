@@ -134,6 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const BlockPlan plan = from.plans[chunk];
     if (threadIdx.x == 0) {
         shared.is_raw = 0;
+        shared.lengths[BLOCK_CHECKSUMS] = 0;
     }
     __syncthreads();
     // A warp each for what one thread writes.
@@ -159,7 +160,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (uint32_t i = 0; i < BLOCK_SECTIONS; ++i) {
             record.lengths[i] = shared.lengths[i];
         }
-        const uint32_t bytes = block_section_start(record.lengths, BLOCK_SECTIONS);
+        record.lengths[BLOCK_CHECKSUMS] =
+            checksum_bytes(section_start(record.lengths, BLOCK_CHECKSUMS), record.lengths[BLOCK_WORDS]);
+        const uint32_t bytes = section_start(record.lengths, BLOCK_SECTIONS);
         if (bytes < record.bytes && shared.is_raw == 0) {
             record.kind = format::KIND_BLOCKS;
             record.bytes = bytes;

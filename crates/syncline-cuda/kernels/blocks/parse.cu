@@ -12,7 +12,7 @@
 #include "device/block.cuh"
 #include "device/sync.cuh"
 
-constexpr uint32_t PLAN = 0, ANCHORS = 1, MASKS = 3, SIZES = 4, WORDS = 5, USED = WORDS + 1;
+constexpr uint32_t PLAN = 0, ANCHORS = 1, MASKS = 3, SIZES = 4, WORDS = 6, USED = WORDS + 1;
 constexpr uint32_t PLAN_BYTES = 5;
 constexpr uint32_t ROLE_RECORD = 0, ROLE_PLAN = 1, ROLE_LIST = 2, ROLE_SIZES = ROLE_LIST + LIST_BLOCKS,
                    ROLE_ANCHORS = ROLE_SIZES + 1, ROLE_MASKS = ROLE_ANCHORS + 1;

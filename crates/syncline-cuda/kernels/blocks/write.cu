@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         return;
     }
-    const auto section = [&](uint32_t number) { return out + block_section_start(record.lengths, number); };
+    const auto section = [&](uint32_t number) { return out + section_start(record.lengths, number); };
     constexpr uint32_t TABLE = RECORD_HEADER_BYTES / 4, TABLE_END = (TABLE + SECTIONS + 3) / 4 * 4;
     if (rank.thread < TABLE_END - TABLE) {
         reinterpret_cast<uint32_t *>(out)[TABLE + rank.thread] =
@@ -166,6 +166,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (rank.thread < align_up(of_list, ALIGNMENT) - of_list) {
             reinterpret_cast<uint8_t *>(list)[of_list + rank.thread] = 0;
         }
+    }
+    const uint32_t of_checksums = record.lengths[BLOCK_CHECKSUMS];
+    if (rank.thread < align_up(of_checksums, ALIGNMENT) - of_checksums) {
+        section(BLOCK_CHECKSUMS)[of_checksums + rank.thread] = 0;
     }
     uint16_t *words = reinterpret_cast<uint16_t *>(section(BLOCK_WORDS));
     for (uint32_t number = warp; number < tiles; number += warps) {

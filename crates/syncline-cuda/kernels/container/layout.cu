@@ -309,12 +309,6 @@ __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice
     return end;
 }
 
-// Returns the bytes of the checksums of pieces, which start at a byte of the record, with codes of so many bytes.
-__device__ inline uint32_t checksum_bytes(uint32_t at, uint32_t codes) {
-    const uint32_t pieces = ceil_div(at, PIECE_BYTES) + ceil_div(align_up(codes, ALIGNMENT), PIECE_BYTES);
-    return codes > format::LONGEST_WITHOUT_PIECES ? CHECKSUM_BYTES * pieces : 0;
-}
-
 // Writes the head of a chunk's record, and returns the plan of the record, but for its place. Called by the whole
 // block.
 __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometry, const ChunkBatch &batch,

@@ -54,3 +54,9 @@ __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t secti
     }
     return at;
 }
+
+// Returns the bytes of the checksums of pieces, which start at a byte of the record, with codes of so many bytes.
+__device__ inline uint32_t checksum_bytes(uint32_t at, uint32_t codes) {
+    const uint32_t pieces = ceil_div(at, PIECE_BYTES) + ceil_div(align_up(codes, ALIGNMENT), PIECE_BYTES);
+    return codes > format::LONGEST_WITHOUT_PIECES ? CHECKSUM_BYTES * pieces : 0;
+}

@@ -104,6 +104,14 @@ declare_kernels! {
     }
 }
 
+declare_kernels! {
+    /// The kernel of `kernels/blocks/pieces.cu`.
+    struct PieceKernels in "blocks/pieces.cu" {
+        with THREADS = WRITE_THREADS;
+        fn blocks_pieces(records: In<BlockRecord>, blocks_each: u32, output: Out<u8>);
+    }
+}
+
 /// Threads of the blocks of each kernel.
 const QUANTIZE_THREADS: u32 = 256;
 const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
@@ -133,6 +141,7 @@ struct Kernels {
     masks: MaskKernels,
     layout: LayoutKernels,
     write: WriteKernels,
+    pieces: PieceKernels,
 }
 
 /// Encodes the blocks of arrays with one kind of header.
@@ -225,6 +234,7 @@ impl BlockEncoder {
                 masks: MaskKernels::load(device, element_bytes)?,
                 layout: LayoutKernels::load(device, element_bytes)?,
                 write: WriteKernels::load(device, element_bytes)?,
+                pieces: PieceKernels::load(device)?,
             },
             tiling: geometry.clone(),
             geometry: DeviceGeometry::new(geometry),
@@ -268,7 +278,7 @@ impl BlockEncoder {
         let mut samples = self.samples(frame, batch)?;
         let sample_argument = self.samples_argument(&mut samples, &stream);
         let interpolates = self.interpolates;
-        let Kernels { sample, choose, quantize, tables, encode, masks, layout, write } = &self.kernels;
+        let Kernels { sample, choose, quantize, tables, encode, masks, layout, write, pieces } = &self.kernels;
         // SAFETY: `allocate` has an entry for each chunk, block, and mask of the batch, and room for the most that its
         // elements give; the slab has its elements. Each kernel waits for the one before it.
         unsafe {
@@ -292,6 +302,8 @@ impl BlockEncoder {
             let records = made.records.as_view();
             launch!(write.blocks_write on &stream, Grid::new(chunks * WRITERS, WRITE_THREADS).early(true);
                 geometry, *batch, to, &records, &slab.bytes, first_element, WRITERS, output)?;
+            launch!(pieces.blocks_pieces on &stream, Grid::new(chunks * WRITERS, WRITE_THREADS).early(true);
+                &records, WRITERS, output)?;
         }
         Ok(made)
     }
@@ -413,8 +425,12 @@ impl EncodedBatch<'_> {
 
 /// Returns the specializations for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let mut all =
-        vec![ChooseKernels::specialization(), TableKernels::specialization(), EncodeKernels::specialization()];
+    let mut all = vec![
+        ChooseKernels::specialization(),
+        TableKernels::specialization(),
+        EncodeKernels::specialization(),
+        PieceKernels::specialization(),
+    ];
     for element_bytes in [4, 8] {
         all.extend([false, true].map(|measured| QuantizeKernels::specialization(element_bytes, measured)));
         all.push(SampleKernels::specialization(element_bytes));

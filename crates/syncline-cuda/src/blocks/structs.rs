@@ -174,7 +174,8 @@ device_struct! {
         pub(super) place: u64,
         pub(super) bytes: u32,
         pub(super) kind: u32,
-        pub(super) lengths: [u32; 6],
+        pub(super) lengths: [u32; 7],
+        pub(super) unused: u32,
     }
 }
 
