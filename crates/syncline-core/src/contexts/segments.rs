@@ -10,7 +10,7 @@ use crate::simd::InstructionSet;
 /// Elements of a segment.
 pub const SEGMENT: usize = 32;
 /// Most elements of a run.
-pub const LONGEST_RUN: usize = 1 << 13;
+pub const LONGEST_RUN: usize = 1 << 10;
 const _: () = assert!(SEGMENT.is_multiple_of(MOST_LANES) && LONGEST_RUN.is_multiple_of(SEGMENT));
 
 /// What is coded of a segment.
