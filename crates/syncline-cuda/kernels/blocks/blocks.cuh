@@ -89,22 +89,6 @@ struct BlockClass {
     }
 };
 
-// An element of a block.
-struct BlockElement {
-    uint32_t at[3]; // coordinates in the block
-
-    // The element of a class with these coordinates in the class.
-    __device__ inline BlockElement(const BlockShape &shape, const BlockClass &of, uint32_t z, uint32_t y, uint32_t x)
-        : at{of.coordinate(shape, 0, z), of.coordinate(shape, 1, y), of.coordinate(shape, 2, x)} {}
-
-    __device__ inline uint64_t in_array(const BlockShape &shape) const {
-        return at[0] * shape.stride[0] + at[1] * shape.stride[1] + at[2] * shape.stride[2];
-    }
-    __device__ inline uint32_t in_block(const BlockShape &shape) const {
-        return at[0] * shape.in_block[0] + at[1] * shape.in_block[1] + at[2] * shape.in_block[2];
-    }
-};
-
 // Places in raster order of a box to coordinates in it.
 struct BoxPlaces {
     const SmallDivider plane, row;
@@ -180,19 +164,12 @@ struct BlockUnits {
         }
         return range;
     }
-    // Returns the range of the unit of an element of a level, given by its coordinates in its class.
-    __device__ inline UnitRange range_of(uint32_t level, const uint32_t (&at)[3]) const {
-        if (level > 0 || division == DIVISION_ONE) {
-            return everything();
-        }
-        return range((at[0] / side[0] * grid[1] + at[1] / side[1]) * grid[2] + at[2] / side[2]);
-    }
     // Returns the range of the unit of everything.
     __device__ inline static UnitRange everything() { return {{0, 0, 0}, {ALL_LANES, ALL_LANES, ALL_LANES}}; }
 };
 
 // Returns where the words of a block are written while they are coded, in words. `position` elements of the batch are
-// before it, and `number` blocks. Codes take two words at most, and the state of a lane, too.
+// before it, and `number` blocks. Codes take two words at most, flags one, and the state of a lane two.
 __device__ inline uint64_t block_words_at(uint64_t position, uint32_t number, uint32_t units_of_block) {
-    return 2 * (position + uint64_t(number) * units_of_block * WARP);
+    return 2 * (position + position / 32 + uint64_t(number) * units_of_block * (WARP + 1));
 }

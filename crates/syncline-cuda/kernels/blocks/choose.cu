@@ -3,10 +3,10 @@
 //
 // THREADS  threads of a block
 #include "blocks/logarithm.cuh"
-#include "blocks/masks.cuh"
 #include "blocks/sample.cuh"
 #include "blocks/tables.cuh"
 #include "device/sync.cuh"
+#include "quantize/structs.cuh"
 
 static_assert(THREADS == FIRST_PLANS * WARP, "a warp for each plan");
 // A lane takes about two bytes more than it carries.
@@ -112,7 +112,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         list_finalists(considered);
         return;
     }
-    best.masks = masks_of(*quantizer);
     best.is_on_grid = interpolates == 0 || quantizer->step > 2.0 * quantizer->limit;
     uint32_t cheapest = 0;
     for (uint32_t i = 1; i < plans; ++i) {

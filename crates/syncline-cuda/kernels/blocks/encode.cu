@@ -1,78 +1,56 @@
-// Codes the units of blocks by rANS: a block of threads for each block. A unit is coded by a team of threads, or by a
-// warp if there are several boxes. The last code is coded first, so that decoders meet them in order, and words are
-// written from the end of the unit's room down.
+// Codes the units of blocks by rANS: a block of threads for each block. All warps find the contexts of runs, the first
+// one codes them; of several boxes, each warp codes its own. The last code is coded first, so that decoders meet them
+// in order, and words are written from the end of the unit's room down.
 //
 // THREADS  threads of a block
-#include "blocks/contexts.cuh"
-#include "blocks/masks.cuh"
-#include "blocks/symbol.cuh"
+#include "blocks/segments.cuh"
 #include "blocks/tables.cuh"
-#include "blocks/window.cuh"
 #include "device/sync.cuh"
 
-constexpr uint32_t LOWEST = 1u << 16;
+constexpr uint32_t LOWEST = 1u << 16, WARPS = THREADS / WARP;
 
-// The codes of a block, in its raster order.
-struct BlockCodes {
-    const BlockShape &shape;
-    const int32_t *codes;
-
-    __device__ inline uint64_t stride(uint32_t axis) const { return shape.in_block[axis]; }
-    __device__ inline int32_t code(uint64_t at) const { return codes[at]; }
-};
-
-// A code and the number of its table, as a word of a window. Without a table, the code is 0.
+// A code and its context.
 struct Event {
     uint32_t word;
 
     __device__ inline explicit Event(uint32_t word) : word(word) {}
-    __device__ inline Event(int32_t code, uint32_t table) : word(uint32_t(code) << 8 | table) {}
+    __device__ inline Event(int32_t code, uint32_t context) : word(uint32_t(code) << 8 | context) {}
     __device__ inline int32_t code() const { return int32_t(word) >> 8; }
-    __device__ inline uint32_t table() const { return word & 255; }
+    __device__ inline uint32_t context() const { return word & 255; }
 };
 
-// The tables of the block's chunk, in shared memory.
-struct Coding {
-    EncodeTables tables;
-    uint16_t of_zeros[NO_TABLE + 1]; // the frequency of symbol 0 by table; TOTAL without a table
-    uint32_t inverses[TOTAL + 1];    // of frequencies, in units of 2^-32, rounded down
+// A run in shared memory: the events of its elements, and of its segments those that are quiet, and those of them whose
+// flag is set, a bit each.
+struct Run {
+    uint32_t events[RUN];
+    uint32_t quiet, flagged, count;
+};
 
-    // Called by the whole block.
-    __device__ inline void load(const EncodeTables &from) {
-        for (uint32_t i = threadIdx.x; i < sizeof(tables) / 4; i += THREADS) {
-            reinterpret_cast<uint32_t *>(&tables)[i] = reinterpret_cast<const uint32_t *>(&from)[i];
-        }
-        for (uint32_t i = threadIdx.x; i <= TOTAL; i += THREADS) {
-            inverses[i] = i <= 1 ? ALL_LANES : uint32_t((uint64_t(1) << 32) / i);
-        }
-        __syncthreads();
-        for (uint32_t i = threadIdx.x; i <= NO_TABLE; i += THREADS) {
-            of_zeros[i] = i < tables.tables ? tables.starts[i][1] : TOTAL;
-        }
-        __syncthreads();
+// The tables of the block's chunk.
+struct Coding {
+    const EncodeTables &tables;
+    const uint8_t *of_context; // in shared memory
+};
+
+// How a state takes an event.
+struct Taking {
+    uint32_t start, frequency, inverse; // the frequency is 0 of lanes without an event
+    uint32_t bits, count;               // behind the symbol
+
+    __device__ inline Taking() : start(0), frequency(0), inverse(0), bits(0), count(0) {}
+    __device__ inline Taking(const Coding &coding, int32_t code, uint32_t context) {
+        const Symbol symbol(code);
+        const uint32_t table = coding.of_context[context];
+        const uint64_t found = coding.tables.intervals[table * blocks::INTERVALS + symbol.symbol];
+        start = uint32_t(found) & 0xFFFF;
+        frequency = uint32_t(found) >> 16;
+        inverse = uint32_t(found >> 32);
+        bits = symbol.bits;
+        count = bits_of_symbol(symbol.symbol);
     }
 };
 
-// Returns a state with a symbol: `quotient * TOTAL`, the remainder, and the symbol's start.
-__device__ inline uint32_t with_symbol(uint32_t state, uint32_t frequency, uint32_t inverse, uint32_t start) {
-    uint32_t quotient = __umulhi(state, inverse);
-    // The inverse is rounded down, so that the quotient may be too small by 1.
-    quotient += state - quotient * frequency >= frequency;
-    return state + quotient * (TOTAL - frequency) + start;
-}
-
-// How a state takes a code of 0.
-struct Quiet {
-    uint32_t frequency, inverse; // the frequency is 0 for other codes
-
-    Quiet() = default;
-    __device__ inline Quiet(const Coding &coding, Event event)
-        : frequency(event.code() == 0 ? coding.of_zeros[event.table()] : 0), inverse(coding.inverses[frequency]) {}
-    // Whether a state takes the code without giving a word.
-    __device__ inline bool fits(uint32_t state) const { return state >> (32 - blocks::TABLE_LOG2) < frequency; }
-};
-
-// Writes a unit. Each warp of a team has it; the first one codes.
+// Writes a unit. Each warp of a block of threads has it; the first one codes.
 struct UnitWriter {
     const Coding &coding;
     uint32_t state, lanes;
@@ -90,112 +68,131 @@ struct UnitWriter {
         }
     }
 
-    // Codes an event of each lane. Called by the whole warp.
-    __device__ inline void put(Event event) {
-        const bool has_code = event.table() != NO_TABLE;
-        const Symbol symbol(event.code());
-        const uint32_t count = bits_of_symbol(symbol.symbol), early = min_of(count, EARLY_BITS), late = count - early;
+    // Codes an event of each lane that has one. Called by the whole warp.
+    __device__ inline void put(const Taking &event) {
+        const uint32_t early = min_of(event.count, EARLY_BITS), late = event.count - early;
         if (__any_sync(ALL_LANES, late > 0)) {
             take(late > 0 && state >> (32 - late) != 0);
-            state = late > 0 ? state << late | symbol.bits >> early : state;
+            state = late > 0 ? state << late | event.bits >> early : state;
         }
-        const uint16_t *starts = coding.tables.starts[has_code ? event.table() : 0];
-        const uint32_t start = starts[symbol.symbol], frequency = has_code ? starts[symbol.symbol + 1] - start : TOTAL;
-        take(has_code && uint64_t(state) >= uint64_t(frequency) << (32 - blocks::TABLE_LOG2 - early));
-        if (has_code) {
-            state = with_symbol(state << early | (symbol.bits & ((1u << early) - 1)), frequency,
-                                coding.inverses[frequency], start);
-            any |= event.code() != 0;
+        const bool has_event = event.frequency > 0;
+        take(has_event && state >> (32 - blocks::TABLE_LOG2 - early) >= event.frequency);
+        if (has_event) {
+            const uint32_t above = state << early | (event.bits & ((1u << early) - 1));
+            uint32_t quotient = __umulhi(above, event.inverse);
+            // The inverse is rounded down, so that the quotient may be too small by 1.
+            quotient += above - quotient * event.frequency >= event.frequency;
+            state = above + quotient * (TOTAL - event.frequency) + event.start;
         }
     }
 
-    // Codes the events of a window, the last group of lanes first. Called by a whole warp.
-    __device__ inline void put_all(const uint32_t *window, uint32_t count) {
-        Quiet own[AHEAD], next[AHEAD];
-        // Behind the window, and before it, there are no codes.
-        const auto event = [&](int32_t group) {
-            const int32_t at = group * int32_t(lanes) + int32_t(lane_id());
-            const bool exists = lane_id() < lanes && group >= 0 && at < int32_t(count);
-            return exists ? Event(window[at]) : Event(0, NO_TABLE);
+    // Codes a list of `count` events, the last group of lanes first: `event(i)` is one. Called by a whole warp.
+    template <typename Found> __device__ inline void put_list(uint32_t count, Found event) {
+        if (count == 0) {
+            return;
+        }
+        const auto taking = [&](uint32_t begin) {
+            const uint32_t i = begin + lane_id();
+            return lane_id() < lanes && i < count ? event(i) : Taking();
         };
-        const auto load = [&](int32_t last) {
-#pragma unroll
-            for (uint32_t i = 0; i < AHEAD; ++i) {
-                next[i] = Quiet(coding, event(last - int32_t(i)));
+        uint32_t begin = (count - 1) / lanes * lanes;
+        Taking next = taking(begin);
+        for (;;) {
+            const Taking own = next;
+            // No state waits for the next one.
+            if (begin > 0) {
+                next = taking(begin - lanes);
             }
-        };
-        const int32_t groups = int32_t(ceil_div(count, lanes));
-        load(groups - 1);
-        for (int32_t last = groups - 1; last >= 0; last -= int32_t(AHEAD)) {
-#pragma unroll
-            for (uint32_t i = 0; i < AHEAD; ++i) {
-                own[i] = next[i];
+            put(own);
+            if (begin == 0) {
+                return;
             }
-            // No state waits for these.
-            load(last - int32_t(AHEAD));
-            uint32_t ahead = state;
-            bool is_quiet = true;
-#pragma unroll
-            for (uint32_t i = 0; i < AHEAD; ++i) {
-                is_quiet &= own[i].fits(ahead);
-                ahead = with_symbol(ahead, own[i].frequency, own[i].inverse, 0);
-            }
-            if (__all_sync(ALL_LANES, is_quiet)) {
-                state = ahead;
+            begin -= lanes;
+        }
+    }
+
+    // Codes a run, its last element first, and then the flags of its segments. Called by a whole warp.
+    __device__ inline void put_run(const Run &run, uint32_t kind) {
+        const KindContexts known(kind);
+        for (uint32_t number = ceil_div(run.count, SEGMENT); number-- > 0;) {
+            const bool is_flagged = run.flagged >> number & 1;
+            if ((run.quiet >> number & 1) != 0 && !is_flagged) {
                 continue;
             }
-            for (int32_t group = last; group >= 0 && last - group < int32_t(AHEAD); --group) {
-                put(event(group));
-            }
+            const uint32_t first = number * SEGMENT;
+            put_list(min_of(run.count - first, SEGMENT), [&](uint32_t i) {
+                const Event event(run.events[first + i]);
+                any |= event.code() != 0;
+                return Taking(coding, event.code(),
+                              is_flagged && event.context() == known.quiet ? known.flagged : event.context());
+            });
         }
+        // The flags of the quiet segments, one behind the other.
+        const bool is_quiet = run.quiet >> lane_id() & 1, is_set = run.flagged >> lane_id() & 1;
+        const uint32_t place = __popc(run.quiet & ((1u << lane_id()) - 1));
+        const uint32_t flags = warp_reduce_or(is_quiet && is_set ? 1u << place : 0);
+        any |= flags != 0;
+        put_list(__popc(run.quiet),
+                 [&](uint32_t i) { return Taking(coding, (flags >> i & 1) != 0 ? code_of_mask(0) : 0, known.flag); });
     }
 };
 
 // A unit of a block: the part of the classes of some levels that is in its range.
 struct UnitWork {
     const BlockShape &shape;
-    const BlockCodes &codes;
-    const BlockMasks &masks;
+    const int32_t *codes;
     UnitRange range;
     uint32_t first_level, last_level; // from the finest level up to one before the last
+    Run *runs;                        // one for each warp
 
-    // Codes the elements of a class, the last one first. Called by the whole team.
-    template <uint32_t SIZE>
-    __device__ inline void put_class(const BlockClass &of, UnitWriter &writer, uint32_t *window) const {
-        using Own = Team<SIZE>;
+    // Codes the elements of a class, the last one first. Called by a whole block of threads, or by a warp for itself.
+    template <bool OF_BLOCK> __device__ inline void put_class(const BlockClass &of, UnitWriter &writer) const {
         const UnitClass part(of, range);
-        if (part.elements() == 0) {
+        const uint32_t all = part.elements();
+        if (all == 0) {
             return;
         }
-        const UnitElements elements(shape, of, part);
-        for (uint32_t number = ceil_div(part.elements(), Own::WINDOW); number-- > 0;) {
-            const uint32_t begin = number * Own::WINDOW, count = min_of(Own::WINDOW, part.elements() - begin);
-            for (uint32_t i = Own::rank(); i < count; i += SIZE) {
-                const BlockElement element = elements[begin + i];
-                const uint32_t at = element.in_block(shape);
-                Event event(0, NO_TABLE);
-                if (!masks.have(at)) {
-                    const uint32_t context = context_of(of, activity(codes, shape, of, range, element, at));
-                    event = Event(codes.code(at), writer.coding.tables.of_context[context]);
+        const UnitElements elements(part);
+        const Neighbors neighbors(shape, of, range);
+        const CompactClass own(shape, of.level, of.number);
+        const uint32_t kind = kind_of(of), window = OF_BLOCK ? WARPS * RUN : RUN;
+        const auto code = [&](uint32_t place) { return codes[place]; };
+        Run &run = runs[warp_id()];
+        for (uint32_t number = ceil_div(all, window); number-- > 0;) {
+            const uint32_t first = number * window + (OF_BLOCK ? warp_id() * RUN : 0);
+            const uint32_t count = first < all ? min_of(all - first, RUN) : 0;
+            uint32_t quiet = 0, flagged = 0;
+            for_each_segment(code, neighbors, kind, elements, own, first, count, [&](const CodedSegment &segment) {
+                quiet |= segment.is_quiet ? 1u << segment.number : 0;
+                flagged |= segment.is_flagged ? 1u << segment.number : 0;
+                if (segment.exists) {
+                    run.events[segment.number * SEGMENT + lane_id()] = Event(segment.code, segment.context).word;
                 }
-                window[i] = event.word;
+            });
+            run.quiet = quiet;
+            run.flagged = flagged;
+            run.count = count;
+            if (OF_BLOCK) {
+                __syncthreads();
+                for (uint32_t warp = WARPS; warp-- > 0 && warp_id() == 0;) {
+                    writer.put_run(runs[warp], kind);
+                }
+                __syncthreads();
+            } else {
+                __syncwarp();
+                writer.put_run(run, kind);
+                __syncwarp();
             }
-            Own::sync();
-            if (Own::is_first_warp()) {
-                writer.put_all(window, count);
-            }
-            Own::sync();
         }
     }
 
-    // Codes the unit to words that end at `end`. Returns where they begin, on the first warp of the team. Called by the
-    // whole team.
-    template <uint32_t SIZE>
-    __device__ inline uint16_t *put(const Coding &coding, uint32_t lanes, uint16_t *end, uint32_t *window) const {
+    // Codes the unit to words that end at `end`. Returns where they begin, on the first of the warps.
+    template <bool OF_BLOCK>
+    __device__ inline uint16_t *put(const Coding &coding, uint32_t lanes, uint16_t *end) const {
         UnitWriter writer{coding, LOWEST, lanes, end, false};
         for (uint32_t level = first_level; level < last_level; ++level) {
             for (uint32_t pass = PASSES; pass-- > 0;) {
-                put_class<SIZE>(BlockClass(shape, level, class_of_pass(pass)), writer, window);
+                put_class<OF_BLOCK>(BlockClass(shape, level, class_of_pass(pass)), writer);
             }
         }
         if (!__any_sync(ALL_LANES, writer.any)) {
@@ -222,8 +219,8 @@ __device__ inline uint32_t finest_elements(const BlockShape &shape, const UnitRa
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     blocks_encode(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                   const __grid_constant__ EncodedBlocks to) {
-    __shared__ Coding coding;
-    __shared__ uint32_t window[Team<THREADS>::WINDOW];
+    __shared__ uint8_t of_context[align_up(blocks::CONTEXTS, 4)];
+    __shared__ Run runs[WARPS];
     __shared__ uint32_t taken;
     grid_dependency_wait();
     launch_dependents();
@@ -231,30 +228,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     if (threadIdx.x == 0) {
         taken = 0;
     }
-    coding.load(to.encode_tables[chunk]);
+    const EncodeTables &tables = to.encode_tables[chunk];
+    for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
+        of_context[i] = tables.of_context[i];
+    }
+    __syncthreads();
+    const Coding coding{tables, of_context};
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);
     const BlockUnits units(shape, plan);
     const uint64_t position = tile.elements_before - geometry.elements_before(batch.first_tile);
-    const BlockCodes codes{shape, to.codes + position};
-    const BlockMasks masks(to.masks + uint64_t(number) * to.masks_stride,
-                           to.bitmaps + uint64_t(number) * to.masks_stride * to.bitmap_words, plan.masks,
-                           to.bitmap_words);
     uint16_t *const words = to.words + block_words_at(position, number, to.units_of_block);
     const bool is_by_warps = units.boxes > 1;
-    for (uint32_t unit = is_by_warps ? warp_id() : 0; unit < units.count(); unit += is_by_warps ? THREADS / WARP : 1) {
+    for (uint32_t unit = is_by_warps ? warp_id() : 0; unit < units.count(); unit += is_by_warps ? WARPS : 1) {
         const bool is_box = unit > 0, is_all = units.division == DIVISION_ONE;
         const UnitWork work{shape,
-                            codes,
-                            masks,
+                            to.codes + position,
                             is_box ? units.range(unit - 1) : BlockUnits::everything(),
                             is_box || is_all ? 0u : 1u,
-                            is_box ? min_of(shape.levels, 1u) : shape.levels};
-        // Each code takes two words at most, and the state of a lane, too.
+                            is_box ? min_of(shape.levels, 1u) : shape.levels,
+                            runs};
+        // Each code takes two words at most, a flag one, and the state of a lane two.
         const uint32_t finest = finest_elements(shape, work.range);
         const uint32_t elements = is_box ? finest : tile.elements() - (is_all ? 0 : finest);
-        const uint32_t room = 2 * (elements + units.lanes);
+        const uint32_t room = 2 * (elements + units.lanes) + elements / SEGMENT;
         uint32_t place = 0;
         if (lane_id() == 0 && (is_by_warps || warp_id() == 0)) {
             place = atomicAdd(&taken, room);
@@ -262,8 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         place = warp_broadcast(place, 0);
         uint16_t *const end = words + place + room;
         const uint16_t *const begin =
-            is_by_warps ? work.put<WARP>(coding, units.lanes, end, window + warp_id() * Team<WARP>::WINDOW)
-                        : work.put<THREADS>(coding, units.lanes, end, window);
+            is_by_warps ? work.put<false>(coding, units.lanes, end) : work.put<true>(coding, units.lanes, end);
         if (lane_id() == 0 && (is_by_warps || warp_id() == 0)) {
             BlockUnit &own = to.units[uint64_t(number) * to.units_of_block + unit];
             own.place = uint32_t(begin - words);

@@ -4,9 +4,10 @@
 // ELEMENT_BYTES  4 or 8
 // THREADS        threads of a block
 #include "blocks/blocks.cuh"
-#include "blocks/masks.cuh"
+#include "blocks/compact.cuh"
 #include "blocks/packed.cuh"
 #include "blocks/record.cuh"
+#include "blocks/symbol.cuh"
 #include "container/place.cuh"
 #include "device/sync.cuh"
 
@@ -14,48 +15,34 @@
 struct Shared {
     uint64_t warp_sums[THREADS / WARP];
     uint32_t lengths[BLOCK_SECTIONS];
-    uint32_t is_last, is_raw;
+    uint32_t is_last;
 };
 
 // Writes the section of anchors. Returns its bytes. Called by one thread.
 __device__ inline uint32_t write_anchors(const Geometry &geometry, uint64_t first_tile, uint32_t tiles,
-                                         const int32_t *anchors, uint32_t stride, uint32_t slices, uint32_t *to) {
+                                         const int32_t *anchors, const int32_t *codes, uint32_t stride, uint32_t slices,
+                                         uint32_t *to) {
+    constexpr uint32_t MASK_BITS = 3;
     PackedWriter writer(to);
     uint32_t first = 0;
-    for (uint32_t tile = 0; tile < tiles; ++tile, anchors += stride) {
-        const uint32_t count = BlockShape(geometry.tile(first_tile + tile), geometry, slices).anchors();
+    for (uint32_t number = 0; number < tiles; ++number, anchors += stride) {
+        const Tile tile = geometry.tile(first_tile + number);
+        const BlockShape shape(tile, geometry, slices);
         uint32_t before = first;
-        for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t i = 0; i < shape.anchors(); ++i) {
+            const int32_t code = codes[anchor_place(shape, i)];
+            writer.put(is_mask(code), 1);
+            if (is_mask(code)) {
+                writer.put(mask_of(code), MASK_BITS);
+                continue;
+            }
             writer.put_signed(int32_t(uint32_t(anchors[i]) - before));
             before = uint32_t(anchors[i]);
+            first = i == 0 ? before : first;
         }
-        first = uint32_t(anchors[0]);
+        codes += tile.elements();
     }
     return writer.finish();
-}
-
-// Writes the kinds of masks, and finds where bitmaps are in their section. Returns the bytes of the section. Called by
-// one thread.
-__device__ inline uint32_t write_kinds(BlockMask *masks, uint32_t *starts, uint32_t blocks, uint32_t own,
-                                       uint32_t stride, uint32_t *to, uint32_t &is_raw) {
-    const uint32_t count = blocks * own;
-    uint32_t at = align_up(ceil_div(count, 4), 4);
-    bool any = false;
-    uint32_t word = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-        const uint32_t place = i / own * stride + i % own;
-        const BlockMask mask = masks[place];
-        any |= mask.kind != MASK_NOTHING;
-        is_raw |= mask.kind == MASK_TOO_LONG;
-        word |= (mask.kind & 3) << i % 16 * 2;
-        if (i % 16 == 15 || i + 1 == count) {
-            to[i / 16] = word;
-            word = 0;
-        }
-        starts[place] = at;
-        at += mask.kind == MASK_BITMAP ? 4 + 2 * mask.words : 0;
-    }
-    return any ? at : 0;
 }
 
 // Numbers verbatim values and units of a chunk, and writes the sizes of units. Called by the whole block.
@@ -133,20 +120,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint32_t *head = from.heads + uint64_t(chunk) * from.head_words;
     const BlockPlan plan = from.plans[chunk];
     if (threadIdx.x == 0) {
-        shared.is_raw = 0;
         shared.lengths[BLOCK_CHECKSUMS] = 0;
     }
-    __syncthreads();
     // A warp each for what one thread writes.
     if (threadIdx.x == 0) {
         shared.lengths[BLOCK_ANCHORS] =
             write_anchors(geometry, tile, tiles, from.anchors + uint64_t(first) * from.anchors_stride,
+                          from.codes + (geometry.elements_before(tile) - geometry.elements_before(batch.first_tile)),
                           from.anchors_stride, plan.slices, head + from.anchors_at);
     } else if (threadIdx.x == WARP) {
-        const uint64_t mask = uint64_t(first) * from.masks_stride;
-        shared.lengths[BLOCK_MASKS] = write_kinds(from.masks + mask, from.mask_starts + mask, tiles, plan.masks,
-                                                  from.masks_stride, head + from.kinds_at, shared.is_raw);
-    } else if (threadIdx.x == 2 * WARP) {
         shared.lengths[BLOCK_PLAN] = BLOCK_PLAN_BYTES + from.encode_tables[chunk].bytes;
     }
     __syncthreads();
@@ -163,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         record.lengths[BLOCK_CHECKSUMS] =
             checksum_bytes(section_start(record.lengths, BLOCK_CHECKSUMS), record.lengths[BLOCK_WORDS]);
         const uint32_t bytes = section_start(record.lengths, BLOCK_SECTIONS);
-        if (bytes < record.bytes && shared.is_raw == 0) {
+        if (bytes < record.bytes) {
             record.kind = format::KIND_BLOCKS;
             record.bytes = bytes;
         }

@@ -6,17 +6,17 @@
 // ROLES          roles, without those that compare hashes
 // THREADS        threads of a block
 #include "blocks/blocks.cuh"
-#include "blocks/masks.cuh"
+#include "blocks/symbol.cuh"
 #include "blocks/tables.cuh"
 #include "container/parse_lists.cuh"
 #include "device/block.cuh"
 #include "device/sync.cuh"
 
-constexpr uint32_t PLAN = 0, ANCHORS = 1, MASKS = 3, SIZES = 4, WORDS = 6, USED = WORDS + 1;
+constexpr uint32_t PLAN = 0, ANCHORS = 1, SIZES = 3, WORDS = 5, USED = WORDS + 1;
 constexpr uint32_t PLAN_BYTES = 5;
 constexpr uint32_t ROLE_RECORD = 0, ROLE_PLAN = 1, ROLE_LIST = 2, ROLE_SIZES = ROLE_LIST + LIST_BLOCKS,
-                   ROLE_ANCHORS = ROLE_SIZES + 1, ROLE_MASKS = ROLE_ANCHORS + 1;
-static_assert(ROLES == ROLE_MASKS + 1 && ROLES <= DECODE_PROBLEM, "the launcher knows how many roles there are");
+                   ROLE_ANCHORS = ROLE_SIZES + 1;
+static_assert(ROLES == ROLE_ANCHORS + 1 && ROLES <= DECODE_PROBLEM, "the launcher knows how many roles there are");
 
 union BlockRoleScratch {
     TableScratch tables;
@@ -68,15 +68,14 @@ __device__ inline uint32_t read_plan(const Records &records, const Record &recor
         return PARSE_PLAN;
     }
     BlockTables &tables = to.tables[chunk.number];
-    SlotTable *slots = reinterpret_cast<SlotTable *>(tables.slots);
+    DecodeTable *made = reinterpret_cast<DecodeTable *>(tables.tables);
     for (uint32_t i = warp_id(); i < scratch.tables; i += THREADS / WARP) {
-        make_table(scratch.weights[i], slots[i]);
+        make_table(scratch.weights[i], made[i]);
     }
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
         tables.of_context[i] = scratch.of_context[i];
     }
     if (threadIdx.x == 0) {
-        plan.tables = scratch.tables;
         plan.words = record.sections[WORDS].offset;
         to.plans[chunk.number] = plan;
     }
@@ -137,7 +136,7 @@ __device__ inline uint32_t read_sizes(const Records &records, const Record &reco
     return wrong || carry != words.length / 2 ? PARSE_SIZES : 0;
 }
 
-// Reads the integers of anchors. Called by one thread.
+// Reads anchors. Called by one thread.
 __device__ inline uint32_t read_anchors(const Records &records, const Record &record, const Chunk &chunk,
                                         const Geometry &geometry, const ParsedBlocks &to) {
     BlockPlan plan{};
@@ -145,69 +144,31 @@ __device__ inline uint32_t read_anchors(const Records &records, const Record &re
         return PARSE_ANCHORS;
     }
     PackedReader reader(records.input + record.sections[ANCHORS].offset, record.sections[ANCHORS].length);
-    int32_t *anchors = to.anchors + uint64_t(chunk.first_tile) * to.anchors_stride;
+    constexpr uint32_t MASK_BITS = 3;
+    static_assert(blocks::MASKS > 4 && blocks::MASKS <= 1 << MASK_BITS, "a number has all of these bits");
     uint32_t first = 0;
-    for (uint32_t tile = 0; tile < chunk.tiles; ++tile, anchors += to.anchors_stride) {
+    for (uint32_t tile = 0; tile < chunk.tiles; ++tile) {
+        const uint64_t at = uint64_t(chunk.first_tile + tile) * to.anchors_stride;
         const BlockShape shape(geometry.tile(chunk.first + tile), geometry, plan.slices);
-        uint32_t before = first;
+        uint32_t before = first, integer = 0;
         for (uint32_t i = 0; i < shape.anchors(); ++i) {
-            before += uint32_t(reader.take_signed());
-            if (!reader.is_good) {
+            const bool is_masked = reader.take(1) != 0;
+            uint32_t mask = 0;
+            if (is_masked) {
+                mask = reader.take(MASK_BITS);
+            } else {
+                before += uint32_t(reader.take_signed());
+                integer = before;
+                first = i == 0 ? before : first;
+            }
+            if (!reader.is_good || mask >= blocks::MASKS) {
                 return PARSE_ANCHORS;
             }
-            anchors[i] = int32_t(before);
-            first = i == 0 ? before : first;
+            to.anchors[at + i] = int32_t(integer);
+            to.anchor_codes[at + i] = is_masked ? code_of_mask(mask) : 0;
         }
     }
     return reader.is_finished() ? 0 : PARSE_ANCHORS;
-}
-
-// Reads the kinds of masks, and where bitmaps are. Called by one thread.
-__device__ inline uint32_t read_masks(const Records &records, const Record &record, const Chunk &chunk,
-                                      const ParsedBlocks &to) {
-    const Section section = record.sections[MASKS];
-    const uint32_t count = chunk.tiles * to.masks_of_block;
-    BlockMask *masks = to.masks + uint64_t(chunk.first_tile) * to.masks_of_block;
-    if (section.length == 0) {
-        for (uint32_t i = 0; i < count; ++i) {
-            masks[i] = BlockMask{};
-        }
-        return 0;
-    }
-    const uint8_t *bytes = records.input + section.offset;
-    const uint64_t kinds_end = ceil_div(count, 4);
-    uint64_t at = align_up(kinds_end, 4);
-    if (at > section.length) {
-        return PARSE_MASKS;
-    }
-    for (uint64_t i = kinds_end; i < at; ++i) {
-        if (bytes[i] != 0) {
-            return PARSE_MASKS;
-        }
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-        BlockMask mask{};
-        mask.kind = bytes[i / 4] >> i % 4 * 2 & 3;
-        if (mask.kind == 3) {
-            return PARSE_MASKS;
-        }
-        if (mask.kind == MASK_BITMAP) {
-            if (section.length - at < 4) {
-                return PARSE_MASKS;
-            }
-            // A section starts on a multiple of 16, and all of its parts are words of 16 bits.
-            const uint16_t *size = reinterpret_cast<const uint16_t *>(bytes + at);
-            mask.words = size[0] | uint32_t(size[1]) << 16;
-            at += 4;
-            if ((section.length - at) / 2 < mask.words) {
-                return PARSE_MASKS;
-            }
-            mask.offset = section.offset + at;
-            at += uint64_t(mask.words) * 2;
-        }
-        masks[i] = mask;
-    }
-    return at == section.length ? 0 : PARSE_MASKS;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
@@ -246,8 +207,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         problems = read_sizes(records, record, chunk, geometry, to, scratch.warp_sums);
     } else if (role == ROLE_ANCHORS) {
         problems = threadIdx.x == 0 ? read_anchors(records, record, chunk, geometry, to) : 0;
-    } else if (role == ROLE_MASKS) {
-        problems = threadIdx.x == 0 ? read_masks(records, record, chunk, to) : 0;
     } else {
         problems = read_list(records, record, chunk, geometry, parsed, role - ROLE_LIST);
     }

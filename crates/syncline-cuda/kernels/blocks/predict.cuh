@@ -2,7 +2,7 @@
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 #pragma once
-#include "blocks/blocks.cuh"
+#include "blocks/compact.cuh"
 #include "predict/arithmetic.cuh"
 
 #if ELEMENT_BYTES == 8
@@ -11,48 +11,49 @@ typedef double Element;
 typedef float Element;
 #endif
 
-// Interpolates along an axis from the values at odd distances. `values` has those of a block: `values.value(at)` is
-// one, and `values.stride(axis)` the distance of neighbors.
-template <typename Values>
-__device__ inline Element interpolated(const Values &values, const BlockShape &shape, bool is_cubic, uint32_t axis,
-                                       uint32_t level, const BlockElement &element, uint64_t at) {
-    const uint32_t extent = shape.extent[axis], place = element.at[axis], step = 1u << level;
-    const uint64_t distance = values.stride(axis) << level;
-    const bool has_before = place >= 3 * step, has_b = place + step < extent, has_after = place + 3 * step < extent;
-    const Element a = values.value(at - distance);
+// Interpolates along an axis from the values at odd distances, which are element `at[axis]` of another class and those
+// next to it. `value(place)` is a value.
+template <typename Value>
+__device__ inline Element interpolated(const Value &value, const Around &around, bool is_cubic, uint32_t axis,
+                                       const uint32_t (&at)[3]) {
+    const CompactClass &from = around.from[axis];
+    const uint32_t place = from.place(at), stride = from.stride[axis], number = at[axis];
+    const bool has_before = number > 0, has_b = number + 1 < around.extent[axis],
+               has_after = number + 2 < around.extent[axis];
+    const Element a = value(place);
     if (!has_b) {
-        return has_before ? product_plus(a, Element(1.5), product(values.value(at - 3 * distance), Element(-0.5))) : a;
+        return has_before ? product_plus(a, Element(1.5), product(value(place - stride), Element(-0.5))) : a;
     }
-    const Element b = values.value(at + distance);
+    const Element b = value(place + stride);
     if (!is_cubic || (!has_before && !has_after)) {
         return product(a + b, Element(0.5));
     }
     if (!has_after) {
-        const Element before = product(values.value(at - 3 * distance), Element(-0.125));
+        const Element before = product(value(place - stride), Element(-0.125));
         return product_plus(a, Element(0.75), product_plus(b, Element(0.375), before));
     }
-    const Element after = values.value(at + 3 * distance);
+    const Element after = value(place + 2 * stride);
     if (!has_before) {
         return product_plus(b, Element(0.75), product_plus(a, Element(0.375), product(after, Element(-0.125))));
     }
-    const Element outer = product(values.value(at - 3 * distance) + after, Element(-0.0625));
+    const Element outer = product(value(place - stride) + after, Element(-0.0625));
     return product_plus(a + b, Element(0.5625), outer);
 }
 
 // Returns the mean of the interpolations of an element of a class.
-template <typename Values>
-__device__ inline Element predicted(const Values &values, const BlockShape &shape, bool is_cubic, const BlockClass &of,
-                                    const BlockElement &element, uint64_t at) {
+template <typename Value>
+__device__ inline Element predicted(const Value &value, const Around &around, bool is_cubic, const uint32_t (&at)[3]) {
     Element all = Element(0);
     bool is_first = true;
+#pragma unroll
     for (uint32_t axis = 0; axis < 3; ++axis) {
-        if ((of.number >> axis & 1) != 0) {
-            const Element own = interpolated(values, shape, is_cubic, axis, of.level, element, at);
+        if (around.has(axis)) {
+            const Element own = interpolated(value, around, is_cubic, axis, at);
             all = is_first ? own : all + own;
             is_first = false;
         }
     }
-    return of.axes == 1 ? all : product(all, of.axes == 2 ? Element(0.5) : Element(1.0 / 3.0));
+    return around.axes == 1 ? all : product(all, around.axes == 2 ? Element(0.5) : Element(1.0 / 3.0));
 }
 
 // The share of the error of the slice before, by its number in the plan.
@@ -65,23 +66,18 @@ __device__ inline int32_t on_grid(Element prediction, Element inverse) {
     return fabs(rounded) < LIMIT ? int32_t(rounded) : 0;
 }
 
-// Visits the elements of a class that are predicted one after another, a thread each: `visit(element, at, is_first)`
-// for every element, or with `follows` those at a place of each slice in order. Called by the whole block of THREADS.
-template <typename Memory, typename Visit>
-__device__ inline void for_each_element(const Memory &memory, const BlockShape &shape, const BlockClass &of,
-                                        bool follows, Visit visit) {
+// Visits the elements of a class that are predicted one after another, a thread each: `visit(at, is_first)` for every
+// element, or with `follows` those at a place of each slice in order. Called by the whole block of THREADS.
+template <typename Visit> __device__ inline void for_each_element(const BlockClass &of, bool follows, Visit visit) {
     const uint32_t in_slice = of.extent[1] * of.extent[2];
     const BoxPlaces places(of.extent[1], of.extent[2]);
     const uint32_t count = follows ? in_slice : of.elements(), slices = follows ? of.extent[0] : 1;
     for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-        uint32_t in_class[3];
-        places.coordinates(i, in_class);
-        BlockElement element(shape, of, in_class[0], in_class[1], in_class[2]);
-        uint64_t at = memory.place(element);
+        uint32_t at[3];
+        places.coordinates(i, at);
         for (uint32_t z = 0; z < slices; ++z) {
-            visit(element, at, z == 0);
-            ++element.at[0];
-            at += memory.stride(0);
+            visit(at, z == 0);
+            ++at[0];
         }
     }
 }

@@ -1,4 +1,4 @@
-// Quantizes the blocks of a batch: a block of threads each. Finds masks, predicts and quantizes level by level, counts
+// Quantizes the blocks of a batch: a block of threads each. Predicts and quantizes level by level, counts
 // symbols by context.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
@@ -33,16 +33,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                            static_cast<Element *>(to.values) + position,
                            to.codes + position,
                            to.missed + uint64_t(number) * to.bitmap_words};
-    BlockMask *own_masks = to.masks + uint64_t(number) * to.masks_stride;
-    uint32_t *bitmaps = to.bitmaps + uint64_t(number) * to.masks_stride * to.bitmap_words;
-    find_masks(block, tile, geometry, plan.masks, own_masks, bitmaps, to.bitmap_words);
+    const Masked masked = find_masked(block, tile, geometry);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         (&counts.of[0][0])[i] = 0;
     }
     __syncthreads();
     int32_t *anchors = to.anchors + uint64_t(number) * to.anchors_stride;
-    const BlockMasks masks(own_masks, bitmaps, plan.masks, to.bitmap_words);
-    quantize_block(block, masks, elements, anchors);
+    quantize_block(block, masked, elements, anchors);
     uint32_t missed = 0, verbatim;
     for (uint32_t i = threadIdx.x; i < ceil_div(elements, 32); i += THREADS) {
         missed += __popc(block.missed[i]);
@@ -51,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     if (threadIdx.x == 0) {
         to.verbatim[number] = verbatim;
     }
-    count_symbols(block, shape, BlockUnits(shape, plan), masks, counts);
+    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockUnits(shape, plan), counts);
     __syncthreads();
     uint32_t *all = to.counts + uint64_t(chunk) * (sizeof(counts) / 4);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
@@ -61,16 +58,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
         }
     }
 #if MEASURED
-    const BoxPlaces places(tile.ny, tile.nx);
     uint64_t squared = 0, counted = 0, all_squared, all_counted;
-    for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
-        if ((block.missed[i / 32] >> i % 32 & 1) == 0 && !masks.have(i)) {
-            uint32_t at[3];
-            places.coordinates(i, at);
-            const Element x = first[at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2]];
-            squared += uint64_t(squared_error(step, x, block.values[i]));
+    const auto measure = [&](const uint32_t(&at)[3], uint32_t place) {
+        const uint32_t in_block = at[0] * shape.in_block[0] + at[1] * shape.in_block[1] + at[2] * shape.in_block[2];
+        if ((block.missed[in_block / 32] >> in_block % 32 & 1) == 0 && !is_mask(block.codes[place])) {
+            squared += uint64_t(squared_error(step, block.wanted(at), block.values[place]));
             ++counted;
         }
+    };
+    for (uint32_t of = 0; of < 8; ++of) {
+        const BlockClass all(shape, 0, of);
+        const CompactClass own(shape, 0, of);
+        for_each_element(all, false, [&](const uint32_t(&in_class)[3], bool) {
+            const uint32_t at[3] = {all.coordinate(shape, 0, in_class[0]), all.coordinate(shape, 1, in_class[1]),
+                                    all.coordinate(shape, 2, in_class[2])};
+            measure(at, own.place(in_class));
+        });
     }
     block_exclusive_sum<THREADS, uint64_t>(squared, warp_sums, all_squared);
     block_exclusive_sum<THREADS, uint64_t>(counted, warp_sums, all_counted);

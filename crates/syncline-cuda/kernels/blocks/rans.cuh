@@ -39,14 +39,14 @@ struct Words {
     }
 };
 
-// Returns the next code of each lane that has one. Called by the whole warp.
-__device__ inline int32_t next_code(Words &words, uint32_t &state, bool has_code, const SlotTable &table) {
+// Returns the next code of each lane that has one, 0 of others. Called by the whole warp.
+__device__ inline int32_t next_code(Words &words, uint32_t &state, bool has_code, const DecodeTable *table) {
     uint32_t symbol = 0, bits = 0, late = 0;
     if (has_code) {
         const uint32_t slot = state % TOTAL;
-        const FoundSymbol found = table.find(slot);
-        symbol = found.symbol;
-        state = (found.end - found.start) * (state / TOTAL) + slot - found.start;
+        symbol = table->symbols[slot];
+        const uint32_t interval = table->intervals[symbol], start = interval & 0xFFFF, frequency = interval >> 16;
+        state = frequency * (state / TOTAL) + slot - start;
         const uint32_t count = bits_of_symbol(symbol), early = min_of(count, EARLY_BITS);
         bits = state & ((1u << early) - 1);
         state >>= early;

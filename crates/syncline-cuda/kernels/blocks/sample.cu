@@ -2,7 +2,6 @@
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
-// MOST_MASKS     masks that a block can have
 #define LOGARITHM 0
 #include "blocks/count.cuh"
 #include "blocks/quantize.cuh"
@@ -16,7 +15,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                   uint32_t round, const __grid_constant__ EncodedBlocks to,
                   const __grid_constant__ BlockSamples samples) {
     __shared__ SymbolCounts counts;
-    __shared__ BlockMask masks[MOST_MASKS];
     __shared__ uint64_t warp_sums[THREADS / WARP];
     grid_dependency_wait();
     launch_dependents();
@@ -35,30 +33,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     const Step &step = *quantizer;
     best.is_on_grid = interpolates == 0 || is_lattice(step);
     const BlockPlan plan = considered_plan(geometry, plan_number, best);
-    const uint32_t masks_of_block = masks_of(step);
     const Tile piece = sample.piece(geometry, number);
     const uint32_t elements = piece.elements();
     const BlockShape shape(piece, geometry, plan.slices);
     const Element *first = slab + (piece.first_element - first_element);
     // Room for a piece and a plan.
     const uint64_t room = uint64_t(chunk) * PIECES_OF_ROUND * FIRST_PLANS + job;
-    uint32_t *bits = samples.bits + room * (1 + MOST_MASKS) * samples.piece_words;
     const CodedBlock block{shape,
                            plan,
                            step,
                            first,
                            static_cast<Element *>(to.values) + room * samples.piece_elements,
                            to.codes + room * samples.piece_elements,
-                           bits};
-    uint32_t *bitmaps = bits + samples.piece_words;
-    find_masks(block, piece, geometry, masks_of_block, masks, bitmaps, samples.piece_words);
+                           samples.bits + room * samples.piece_words};
+    const Masked masked = find_masked(block, piece, geometry);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         (&counts.of[0][0])[i] = 0;
     }
     __syncthreads();
-    const BlockMasks all_masks(masks, bitmaps, masks_of_block, samples.piece_words);
-    quantize_block(block, all_masks, elements, samples.anchors + room * samples.anchors_stride);
-    count_symbols(block, shape, BlockUnits(shape, plan), all_masks, counts);
+    quantize_block(block, masked, elements, samples.anchors + room * samples.anchors_stride);
+    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockUnits(shape, plan), counts);
     __syncthreads();
     const uint64_t own_plan = uint64_t(chunk) * PLANS + own_number;
     uint32_t *all = samples.counts + own_plan * (sizeof(counts) / 4);

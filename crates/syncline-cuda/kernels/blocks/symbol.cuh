@@ -8,17 +8,20 @@ constexpr uint32_t EARLY_BITS = 16 - blocks::TABLE_LOG2;
 
 // Returns the number of bits behind a symbol.
 __device__ inline uint32_t bits_of_symbol(uint32_t symbol) {
-    return symbol < blocks::OWN_SYMBOLS ? min_of(symbol, 1u) : (symbol - blocks::OWN_SYMBOLS) / 4 + 2;
+    const uint32_t bits = symbol < blocks::OWN_SYMBOLS ? min_of(symbol, 1u) : symbol / 4;
+    return symbol < blocks::FIRST_MASK ? bits : 0;
 }
-// Returns the code of a symbol and the bits behind it.
+// Returns the code of a symbol and the bits behind it. Masks are numbers beyond codes.
 __device__ inline int32_t code_of(uint32_t symbol, uint32_t bits) {
     const uint32_t base =
         symbol < blocks::OWN_SYMBOLS ? symbol : (4 | (symbol & 3)) << ((symbol - blocks::OWN_SYMBOLS) / 4 + 1);
     const int32_t magnitude = int32_t(base + (bits >> 1)), sign = -int32_t(bits & 1);
     return (magnitude ^ sign) - sign;
 }
+__device__ inline int32_t code_of_mask(uint32_t mask) { return code_of(blocks::FIRST_MASK + mask, 0); }
+__device__ inline bool is_mask(int32_t code) { return code >= int32_t(blocks::CODE_LIMIT); }
 
-// The symbol of a code, and the bits behind it: the sign (1: negative) is the lowest.
+// The symbol of a code or a mask, and the bits behind it: the sign (1: negative) is the lowest.
 struct Symbol {
     uint32_t symbol, bits;
 
@@ -34,3 +37,5 @@ struct Symbol {
         }
     }
 };
+// Returns the number of the mask of a code that is one.
+__device__ inline uint32_t mask_of(int32_t code) { return Symbol(code).symbol - blocks::FIRST_MASK; }

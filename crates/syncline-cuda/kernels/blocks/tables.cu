@@ -1,6 +1,7 @@
 // Makes the tables of chunks from counted symbols: a block of threads each, a warp for each precision that is tried.
 //
 // THREADS  threads of a block
+#include "blocks/contexts.cuh"
 #include "blocks/logarithm.cuh"
 #include "blocks/tables.cuh"
 #include "device/sync.cuh"
@@ -66,7 +67,7 @@ __device__ inline void group(const uint32_t *counts, Groups &groups) {
                 both.of[round] += last.of[round];
             }
             const uint64_t joined = cost_of(both);
-            is_new |= context % blocks::BINS == 0 || joined > last_cost + cost;
+            is_new |= begins_contexts(context) || joined > last_cost + cost;
             last = is_new ? own : both;
             last_cost = is_new ? cost : joined;
         } else {
@@ -184,15 +185,15 @@ __device__ inline void write_tables(const Groups &groups, uint32_t precision, ui
         }
         OfSymbols present = weights;
         present.of[0] = used == 0 && lane_id() == 0 ? 1 : present.of[0];
-        for_each_start(frequencies_of(present), [&](uint32_t symbol, uint32_t start, uint32_t) {
-            if (symbol < blocks::STARTS) {
-                to.starts[table][symbol] = uint16_t(start);
+        for_each_start(frequencies_of(present), [&](uint32_t symbol, uint32_t start, uint32_t frequency) {
+            if (symbol < blocks::SYMBOLS) {
+                const uint32_t inverse = frequency > 1 ? uint32_t((uint64_t(1) << 32) / frequency) : ALL_LANES;
+                to.intervals[table * blocks::INTERVALS + symbol] = start | frequency << 16 | uint64_t(inverse) << 32;
             }
         });
     }
     // All lanes write the same words.
     to.bytes = writer.finish();
-    to.tables = next;
     for (uint32_t i = lane_id(); i < blocks::CONTEXTS; i += WARP) {
         to.of_context[i] = groups.of_context[i];
     }

@@ -8,34 +8,13 @@
 #include "device/warp.cuh"
 
 constexpr uint32_t TOTAL = 1u << blocks::TABLE_LOG2;
-// Parts of the slots of a table, each of which has the symbol of its first slot.
-constexpr uint32_t PARTS = 256, PART_SLOTS = TOTAL / PARTS;
 
-// A symbol and its slots.
-struct FoundSymbol {
-    uint32_t symbol, start, end;
+// A table for decoding: the symbol of each slot, and of each symbol its first slot and, above it, its number of slots.
+struct DecodeTable {
+    uint8_t symbols[TOTAL];
+    uint32_t intervals[blocks::INTERVALS];
 };
-
-// A table for decoding. It is small, because a block has all of those of its chunk in shared memory.
-struct SlotTable {
-    uint8_t first[PARTS];
-    uint16_t starts[blocks::STARTS]; // of symbols, and TOTAL behind the last
-
-    // Returns the symbol of a slot, and its interval.
-    __device__ inline FoundSymbol find(uint32_t slot) const {
-        FoundSymbol found{first[slot / PART_SLOTS]};
-        found.start = starts[found.symbol];
-        found.end = starts[found.symbol + 1];
-        // TOTAL is above every slot.
-        while (found.end <= slot) {
-            ++found.symbol;
-            found.start = found.end;
-            found.end = starts[found.symbol + 1];
-        }
-        return found;
-    }
-};
-static_assert(sizeof(SlotTable) == blocks::SLOT_TABLE_BYTES && blocks::STARTS > blocks::SYMBOLS,
+static_assert(sizeof(DecodeTable) == blocks::DECODE_TABLE_BYTES && blocks::INTERVALS >= blocks::SYMBOLS,
               "the launcher knows the size");
 
 // Shared memory for reading tables.
@@ -143,19 +122,24 @@ template <typename Visit> __device__ inline void for_each_start(const OfSymbols 
 }
 
 // Makes a table for decoding from weights, of which one is not 0. Called by a whole warp.
-__device__ inline void make_table(const uint16_t *weights, SlotTable &table) {
+__device__ inline void make_table(const uint16_t *weights, DecodeTable &table) {
     OfSymbols own;
     for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
         const uint32_t symbol = OfSymbols::symbol(round);
         own.of[round] = symbol < blocks::SYMBOLS ? weights[symbol] : 0;
     }
     for_each_start(frequencies_of(own), [&](uint32_t symbol, uint32_t start, uint32_t frequency) {
-        if (symbol < blocks::STARTS) {
-            table.starts[symbol] = uint16_t(start);
+        if (symbol < blocks::INTERVALS) {
+            table.intervals[symbol] = start | frequency << 16;
         }
-        // A part begins in the symbol whose slots contain its first one.
-        for (uint32_t part = ceil_div(start, PART_SLOTS); part * PART_SLOTS < start + frequency; ++part) {
-            table.first[part] = uint8_t(symbol);
+        // All lanes write the slots of one symbol after the other.
+        for (uint32_t used = __ballot_sync(ALL_LANES, frequency > 0); used != 0; used &= used - 1) {
+            const uint32_t lane = __ffs(int32_t(used)) - 1;
+            const uint32_t of = warp_broadcast(symbol, lane), from = warp_broadcast(start, lane),
+                           end = from + warp_broadcast(frequency, lane);
+            for (uint32_t slot = from + lane_id(); slot < end; slot += WARP) {
+                table.symbols[slot] = uint8_t(of);
+            }
         }
     });
 }

@@ -3,7 +3,6 @@
 // ELEMENT_BYTES  4 or 8
 // THREADS        threads of a block
 #include "blocks/blocks.cuh"
-#include "blocks/masks.cuh"
 #include "blocks/record.cuh"
 #include "device/sync.cuh"
 #include "device/warp.cuh"
@@ -121,35 +120,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             byte = i == k ? fields[k] : byte;
         }
         section(BLOCK_PLAN)[i] = byte;
-    }
-    if (record.lengths[BLOCK_MASKS] > 0) {
-        const uint32_t count = tiles * plan.masks;
-        const uint64_t mask = uint64_t(first) * from.masks_stride;
-        uint8_t *to = section(BLOCK_MASKS);
-        for (uint32_t i = rank.thread; i < align_up(ceil_div(count, 4), 4); i += rank.threads) {
-            to[i] = reinterpret_cast<const uint8_t *>(head + from.kinds_at)[i];
-        }
-        for (uint32_t i = warp; i < count; i += warps) {
-            const uint64_t place = mask + i / plan.masks * from.masks_stride + i % plan.masks;
-            const BlockMask own = from.masks[place];
-            if (own.kind != MASK_BITMAP) {
-                continue;
-            }
-            const Tile tile = geometry.tile(first_tile + i / plan.masks);
-            const uint16_t *words =
-                reinterpret_cast<const uint16_t *>(from.codes + (tile.elements_before - batch_before)) + own.offset;
-            uint16_t *target = reinterpret_cast<uint16_t *>(to + from.mask_starts[place]);
-            if (lane_id() < 2) {
-                target[lane_id()] = uint16_t(own.words >> 16 * lane_id());
-            }
-            for (uint32_t k = lane_id(); k < own.words; k += WARP) {
-                target[2 + k] = words[k];
-            }
-        }
-        const uint32_t length = record.lengths[BLOCK_MASKS];
-        if (rank.thread < align_up(length, ALIGNMENT) - length) {
-            to[length + rank.thread] = 0;
-        }
     }
     uint32_t *list = reinterpret_cast<uint32_t *>(section(BLOCK_VERBATIM));
     const uint32_t of_list = record.lengths[BLOCK_VERBATIM];

@@ -1,15 +1,16 @@
-//! Decoding of chunks of blocks: launchers of `parse.cu`, `read_masks.cu`, and `decode.cu` in `kernels/blocks/`.
+//! Decoding of chunks of blocks: launchers of `parse.cu`, `decode_codes.cu`, and `decode_values.cu` in
+//! `kernels/blocks/`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 use syncline_core::container::Header;
-use syncline_core::contexts::CONTEXTS;
+use syncline_core::contexts::MASKS;
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::blocks::mask_patterns;
 
 use super::sizes::Sizes;
-use super::structs::{BlockMask, BlockPlan, BlockTables, MAX_MASKS, ParsedBlocks, SLOT_TABLE_BYTES};
+use super::structs::{BlockPlan, BlockTables, ParsedBlocks};
 use crate::container::parse::{Hashing, Records, device_records};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::{DeviceHashing, DeviceRecords, ParsedArgument};
@@ -33,23 +34,19 @@ declare_kernels! {
 }
 
 declare_kernels! {
-    /// The kernel of `kernels/blocks/read_masks.cu`.
-    struct MaskKernels in "blocks/read_masks.cu" {
-        fn blocks_read_masks(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, first_tile: u64,
-            tiles_start: u64, tiles_end: u64,
+    /// The kernel of `kernels/blocks/decode_codes.cu`.
+    struct CodeKernels in "blocks/decode_codes.cu", by (element_bytes: u32) {
+        with THREADS = DECODE_THREADS;
+        fn blocks_decode_codes(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, request: Request,
         );
     }
 }
 
 declare_kernels! {
-    /// The kernels of `kernels/blocks/decode.cu`.
-    struct DecodeKernels in "blocks/decode.cu", by (element_bytes: u32) {
+    /// The kernel of `kernels/blocks/decode_values.cu`.
+    struct ValueKernels in "blocks/decode_values.cu", by (element_bytes: u32) {
         with THREADS = DECODE_THREADS;
-        fn blocks_decode_codes(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, request: Request,
-            output: Out<u8> as "Bits *",
-        );
         fn blocks_decode_values(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
             request: Request, output: Out<u8> as "Bits *",
@@ -57,30 +54,26 @@ declare_kernels! {
     }
 }
 
-/// Blocks of threads that share the work of a chunk: one each for its record, plan, sizes of units, anchors, and
-/// masks, and two for verbatim values (`ROLE_MASKS` of the kernel).
-const ROLES: u32 = 7;
+/// Blocks of threads that share the work of a chunk: one each for its record, plan, sizes of units, and anchors, and
+/// two for verbatim values (`ROLE_ANCHORS` of the kernel).
+const ROLES: u32 = 6;
 /// Threads of a block of `blocks_parse`.
 const PARSE_THREADS: u32 = 256;
-/// Threads of a block of `blocks_read_masks`.
-const MASK_THREADS: u32 = 32;
 /// Threads of a block of the kernels that decode: a warp for each box that a block can have.
 const DECODE_THREADS: u32 = 256;
-/// Shared memory of a block of `blocks_decode_codes`: all tables that a chunk can have.
-const TABLE_BYTES: u32 = (CONTEXTS * SLOT_TABLE_BYTES) as u32;
 
 /// Decodes the blocks of one stream.
 #[derive(Debug, Clone)]
 pub struct BlockDecoder {
     parse: ParseKernels,
-    masks: MaskKernels,
-    decode: DecodeKernels,
+    codes: CodeKernels,
+    elements: ValueKernels,
     tiling: Geometry,
     geometry: DeviceGeometry,
     values: Values,
     element_bytes: u64,
     sizes: Sizes,
-    patterns: [u64; MAX_MASKS],
+    patterns: Vec<u64>,
 }
 
 /// The parsed records of a batch of chunks of blocks.
@@ -92,8 +85,10 @@ pub struct ParsedBatch<'a> {
     first_units: CudaViewMut<'a, u32>,
     starts: CudaViewMut<'a, u32>,
     anchors: CudaViewMut<'a, i32>,
-    masks: CudaViewMut<'a, BlockMask>,
-    bitmaps: CudaViewMut<'a, u32>,
+    anchor_codes: CudaViewMut<'a, i32>,
+    elements: CudaViewMut<'a, u64>,
+    masks: CudaViewMut<'a, u8>,
+    has_masks: CudaViewMut<'a, u8>,
 }
 
 impl BlockDecoder {
@@ -106,34 +101,37 @@ impl BlockDecoder {
         if !header.element_type.is_computed() {
             return Err(CudaError::invalid(format!("arrays of {} have no blocks", header.element_type)));
         }
-        let given = mask_patterns(&header.patterns);
-        let decode = DecodeKernels::load(device, element_bytes)?;
-        decode.blocks_decode_codes.allow_shared_memory(TABLE_BYTES)?;
         Ok(Self {
             parse: ParseKernels::load(device, element_bytes)?,
-            masks: MaskKernels::load(device)?,
-            decode,
+            codes: CodeKernels::load(device, element_bytes)?,
+            elements: ValueKernels::load(device, element_bytes)?,
             tiling: geometry.clone(),
             geometry: DeviceGeometry::new(geometry),
             values: Values::new(header),
             element_bytes: element_bytes.into(),
-            sizes: Sizes::new(geometry, given.len()),
-            patterns: std::array::from_fn(|i| given.get(i).copied().unwrap_or(0)),
+            sizes: Sizes::new(geometry),
+            patterns: mask_patterns(&header.patterns),
         })
     }
 
     /// Returns the bytes of arena memory that parsing a batch takes.
     pub fn workspace(&self, batch: &ChunkBatch) -> usize {
-        let [starts, anchors, masks, bitmaps] = self.sizes.of_batch(batch);
+        let [starts, anchors, elements] = self.sizes.of_batch(batch);
         let chunks = batch.chunks() as usize;
         Parsed::workspace(&self.geometry, batch)
             + Arena::bytes_for::<BlockPlan>(chunks)
             + Arena::bytes_for::<BlockTables>(chunks)
             + Arena::bytes_for::<u32>(batch.tiles() as usize)
             + Arena::bytes_for::<u32>(starts)
-            + Arena::bytes_for::<i32>(anchors)
-            + Arena::bytes_for::<BlockMask>(masks)
-            + Arena::bytes_for::<u32>(bitmaps)
+            + 2 * Arena::bytes_for::<i32>(anchors)
+            + Arena::bytes_for::<u64>(self.words(elements))
+            + Arena::bytes_for::<u8>(elements)
+            + Arena::bytes_for::<u8>(batch.tiles() as usize)
+    }
+
+    /// Returns the words of 64 bits that so many elements take.
+    fn words(&self, elements: usize) -> usize {
+        (elements * self.element_bytes as usize).div_ceil(8)
     }
 
     /// Parses the records of a batch on the frame's stream, without waiting for it, as
@@ -156,7 +154,7 @@ impl BlockDecoder {
         if problems.len() != chunks * PROBLEM_WORDS {
             return Err(CudaError::invalid("every chunk needs words for its problems"));
         }
-        let [starts, anchors, masks, bitmaps] = self.sizes.of_batch(batch);
+        let [starts, anchors, elements] = self.sizes.of_batch(batch);
         let mut found = ParsedBatch {
             parsed: Parsed::new(frame, header, &self.geometry, batch, problems)?,
             plans: frame.slice(chunks)?,
@@ -164,8 +162,10 @@ impl BlockDecoder {
             first_units: frame.slice(batch.tiles() as usize)?,
             starts: frame.slice(starts)?,
             anchors: frame.slice(anchors)?,
-            masks: frame.slice(masks)?,
-            bitmaps: frame.slice(bitmaps)?,
+            anchor_codes: frame.slice(anchors)?,
+            elements: frame.slice(self.words(elements))?,
+            masks: frame.slice(elements)?,
+            has_masks: frame.slice(batch.tiles() as usize)?,
         };
         let (parsed, blocks) = self.arguments(&mut found, &stream);
         let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
@@ -187,13 +187,15 @@ impl BlockDecoder {
             first_units: found.first_units.device_ptr_mut(stream).0,
             starts: found.starts.device_ptr_mut(stream).0,
             anchors: found.anchors.device_ptr_mut(stream).0,
+            anchor_codes: found.anchor_codes.device_ptr_mut(stream).0,
+            elements: found.elements.device_ptr_mut(stream).0,
             masks: found.masks.device_ptr_mut(stream).0,
-            bitmaps: found.bitmaps.device_ptr_mut(stream).0,
-            patterns: self.patterns,
+            has_masks: found.has_masks.device_ptr_mut(stream).0,
+            patterns: std::array::from_fn::<_, MASKS, _>(|i| self.patterns.get(i).copied().unwrap_or(0)),
+            pattern_count: self.patterns.len() as u32,
             starts_stride: self.sizes.starts as u32,
             anchors_stride: self.sizes.anchors as u32,
-            masks_of_block: self.sizes.masks as u32,
-            bitmap_words: self.sizes.bitmap_words as u32,
+            elements_stride: self.sizes.elements as u32,
         };
         (found.parsed.argument(stream), blocks)
     }
@@ -221,26 +223,25 @@ impl BlockDecoder {
             vectors: 0,
             unused: 0,
         };
-        let masks = Grid::new(batch.tiles() * self.sizes.masks as u32, MASK_THREADS).early(true);
-        let values = Grid::new(batch.tiles(), DECODE_THREADS).early(true);
-        let codes = values.shared_memory(TABLE_BYTES);
+        let grid = Grid::new(batch.tiles(), DECODE_THREADS).early(true);
         // SAFETY: parsing allocated the results for the batch and validated what they say; `wanted_tiles` has ensured
         // that the output contains the elements of the tiles.
         unsafe {
-            launch!(self.masks.blocks_read_masks on &stream, masks; input, self.geometry, parsed, blocks,
-                batch.first_tile(), tiles.start, tiles.end)?;
-            launch!(self.decode.blocks_decode_codes on &stream, codes; input, self.geometry, parsed, blocks, request,
-                &mut *output)?;
-            launch!(self.decode.blocks_decode_values on &stream, values; input, self.geometry, parsed, blocks,
+            launch!(self.codes.blocks_decode_codes on &stream, grid; input, self.geometry, parsed, blocks, request)?;
+            launch!(self.elements.blocks_decode_values on &stream, grid; input, self.geometry, parsed, blocks,
                 self.values, request, output)
         }
     }
 }
 
 pub(super) fn specializations() -> Vec<Specialization> {
-    let mut all = vec![MaskKernels::specialization()];
+    let mut all = Vec::new();
     for element_bytes in [4, 8] {
-        all.extend([ParseKernels::specialization(element_bytes), DecodeKernels::specialization(element_bytes)]);
+        all.extend([
+            ParseKernels::specialization(element_bytes),
+            CodeKernels::specialization(element_bytes),
+            ValueKernels::specialization(element_bytes),
+        ]);
     }
     all
 }

@@ -9,12 +9,11 @@ use syncline_core::array::ElementType;
 use syncline_core::container::Header;
 use syncline_core::contexts::{CONTEXTS, SYMBOLS};
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::blocks::mask_patterns;
 
 use super::sizes::Sizes;
 use super::structs::{
-    BlockConsidered, BlockMask, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables,
-    EncodedBlocks, FINALISTS, MAX_MASKS, TABLE_ROOM, TRIED_PLANS,
+    BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables,
+    EncodedBlocks, FINALISTS, TABLE_ROOM, TRIED_PLANS,
 };
 use crate::container::progress::Progress;
 use crate::container::records::longest_record;
@@ -29,7 +28,6 @@ declare_kernels! {
     /// The kernel of `kernels/blocks/sample.cu`.
     struct SampleKernels in "blocks/sample.cu", by (element_bytes: u32) {
         with THREADS = QUANTIZE_THREADS;
-        with MOST_MASKS = MAX_MASKS;
         fn blocks_sample(
             geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Element *", first_element: u64,
             quantizer: In<Step>, interpolates: bool, round: u32, to: EncodedBlocks, samples: BlockSamples,
@@ -76,13 +74,6 @@ declare_kernels! {
 }
 
 declare_kernels! {
-    /// The kernel of `kernels/blocks/write_masks.cu`.
-    struct MaskKernels in "blocks/write_masks.cu", by (element_bytes: u32) {
-        fn blocks_write_masks(geometry: DeviceGeometry, batch: ChunkBatch, to: EncodedBlocks);
-    }
-}
-
-declare_kernels! {
     /// The kernel of `kernels/blocks/layout.cu`.
     struct LayoutKernels in "blocks/layout.cu", by (element_bytes: u32) {
         with THREADS = LAYOUT_THREADS;
@@ -118,7 +109,6 @@ const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
 const TABLE_THREADS: u32 = 128;
 /// A warp for each unit that a block can have.
 const ENCODE_THREADS: u32 = 288;
-const MASK_THREADS: u32 = 32;
 const LAYOUT_THREADS: u32 = 256;
 const WRITE_THREADS: u32 = 256;
 /// Pieces of the sample of a chunk that a round codes, and plans that each of the three rounds considers
@@ -138,7 +128,6 @@ struct Kernels {
     quantize: QuantizeKernels,
     tables: TableKernels,
     encode: EncodeKernels,
-    masks: MaskKernels,
     layout: LayoutKernels,
     write: WriteKernels,
     pieces: PieceKernels,
@@ -172,10 +161,6 @@ pub struct EncodedBatch<'a> {
     values: CudaViewMut<'a, u64>,
     codes: CudaViewMut<'a, i32>,
     missed: CudaViewMut<'a, u32>,
-    mixed: CudaViewMut<'a, u32>,
-    masks: CudaViewMut<'a, BlockMask>,
-    bitmaps: CudaViewMut<'a, u32>,
-    mask_starts: CudaViewMut<'a, u32>,
     anchors: CudaViewMut<'a, i32>,
     counts: CudaViewMut<'a, u32>,
     verbatim: CudaViewMut<'a, u32>,
@@ -192,18 +177,16 @@ pub struct EncodedBatch<'a> {
 
 /// Where the small sections of a chunk are in its head, in words.
 struct Head {
-    kinds_at: usize,
     sizes_at: usize,
     words: usize,
 }
 
 impl Head {
     fn new(sizes: &Sizes, tiles: usize) -> Self {
-        // An anchor takes fewer than 65 bits, a mask 2, a unit 32; a word more each, for the rest.
-        let anchors = (tiles * sizes.anchors * 65).div_ceil(32) + 1;
-        let kinds = (tiles * sizes.masks).div_ceil(16) + 1;
+        // An anchor takes at most 66 bits, a unit 32; a word more each, for the rest.
+        let anchors = (tiles * sizes.anchors * 66).div_ceil(32) + 1;
         let units = tiles * sizes.units + 3;
-        Self { kinds_at: anchors, sizes_at: anchors + kinds, words: anchors + kinds + units }
+        Self { sizes_at: anchors, words: anchors + units }
     }
 }
 
@@ -231,7 +214,6 @@ impl BlockEncoder {
                 quantize: QuantizeKernels::load(device, element_bytes, measured)?,
                 tables: TableKernels::load(device)?,
                 encode: EncodeKernels::load(device)?,
-                masks: MaskKernels::load(device, element_bytes)?,
                 layout: LayoutKernels::load(device, element_bytes)?,
                 write: WriteKernels::load(device, element_bytes)?,
                 pieces: PieceKernels::load(device)?,
@@ -241,7 +223,7 @@ impl BlockEncoder {
             element_bytes,
             measured,
             interpolates,
-            sizes: Sizes::new(geometry, mask_patterns(&header.patterns).len()),
+            sizes: Sizes::new(geometry),
         })
     }
 
@@ -278,7 +260,7 @@ impl BlockEncoder {
         let mut samples = self.samples(frame, batch)?;
         let sample_argument = self.samples_argument(&mut samples, &stream);
         let interpolates = self.interpolates;
-        let Kernels { sample, choose, quantize, tables, encode, masks, layout, write, pieces } = &self.kernels;
+        let Kernels { sample, choose, quantize, tables, encode, layout, write, pieces } = &self.kernels;
         // SAFETY: `allocate` has an entry for each chunk, block, and mask of the batch, and room for the most that its
         // elements give; the slab has its elements. Each kernel waits for the one before it.
         unsafe {
@@ -294,8 +276,6 @@ impl BlockEncoder {
                 geometry, *batch, &slab.bytes, first_element, &step, to)?;
             launch!(tables.blocks_tables on &stream, Grid::new(chunks, TABLE_THREADS).early(true); to)?;
             launch!(encode.blocks_encode on &stream, Grid::new(blocks, ENCODE_THREADS).early(true);
-                geometry, *batch, to)?;
-            launch!(masks.blocks_write_masks on &stream, Grid::new(blocks, MASK_THREADS).early(true);
                 geometry, *batch, to)?;
             launch!(layout.blocks_layout on &stream, Grid::new(chunks, LAYOUT_THREADS).early(true);
                 geometry, *batch, to, &mut made.records, places)?;
@@ -313,7 +293,7 @@ impl BlockEncoder {
         let jobs = chunks * (PIECES_OF_ROUND * PLANS_OF_ROUNDS[0]) as usize;
         let plans = chunks * PLANS_OF_ROUNDS.iter().sum::<u32>() as usize;
         Ok(Samples {
-            bits: frame.slice(jobs * (1 + MAX_MASKS) * self.piece_elements().div_ceil(32))?,
+            bits: frame.slice(jobs * self.piece_elements().div_ceil(32))?,
             anchors: frame.slice(jobs * self.sizes.anchors)?,
             counts: frame.zeros(plans * CONTEXTS * SYMBOLS)?,
             bits_of_plans: frame.zeros(plans)?,
@@ -347,18 +327,15 @@ impl BlockEncoder {
         let of_samples = (batch.chunks() * PIECES_OF_ROUND * PLANS_OF_ROUNDS[0]) as usize * self.piece_elements();
         let coded = elements.max(of_samples);
         let (chunks, blocks) = (batch.chunks() as usize, batch.tiles() as usize);
-        let Sizes { anchors, masks, bitmap_words, units, .. } = self.sizes;
+        let Sizes { anchors, elements: block, units, .. } = self.sizes;
+        let bitmap_words = block.div_ceil(32);
         let head = Head::new(&self.sizes, self.tiles_of_chunk());
-        let words = elements + blocks * units * 32;
+        let words = elements + elements / 32 + blocks * units * 33 + 1;
         Ok(EncodedBatch {
             plans: frame.zeros(chunks)?,
             values: frame.slice((coded * self.element_bytes as usize).div_ceil(8))?,
             codes: frame.slice(coded)?,
             missed: frame.slice(blocks * bitmap_words)?,
-            mixed: frame.slice(blocks * bitmap_words)?,
-            masks: frame.slice(blocks * masks)?,
-            bitmaps: frame.slice(blocks * masks * bitmap_words)?,
-            mask_starts: frame.slice(blocks * masks)?,
             anchors: frame.slice(blocks * anchors)?,
             counts: frame.zeros(chunks * CONTEXTS * SYMBOLS)?,
             verbatim: frame.slice(blocks)?,
@@ -385,10 +362,6 @@ impl BlockEncoder {
             values: made.values.device_ptr_mut(stream).0,
             codes: made.codes.device_ptr_mut(stream).0,
             missed: made.missed.device_ptr_mut(stream).0,
-            mixed: made.mixed.device_ptr_mut(stream).0,
-            masks: made.masks.device_ptr_mut(stream).0,
-            bitmaps: made.bitmaps.device_ptr_mut(stream).0,
-            mask_starts: made.mask_starts.device_ptr_mut(stream).0,
             anchors: made.anchors.device_ptr_mut(stream).0,
             counts: made.counts.device_ptr_mut(stream).0,
             verbatim: made.verbatim.device_ptr_mut(stream).0,
@@ -401,11 +374,9 @@ impl BlockEncoder {
             heads: made.heads.device_ptr_mut(stream).0,
             head_words: head.words as u32,
             anchors_at: 0,
-            kinds_at: head.kinds_at as u32,
             sizes_at: head.sizes_at as u32,
             anchors_stride: self.sizes.anchors as u32,
-            masks_stride: self.sizes.masks as u32,
-            bitmap_words: self.sizes.bitmap_words as u32,
+            bitmap_words: self.sizes.elements.div_ceil(32) as u32,
             units_of_block: self.sizes.units as u32,
         }
     }
@@ -434,7 +405,6 @@ pub(super) fn specializations() -> Vec<Specialization> {
     for element_bytes in [4, 8] {
         all.extend([false, true].map(|measured| QuantizeKernels::specialization(element_bytes, measured)));
         all.push(SampleKernels::specialization(element_bytes));
-        all.push(MaskKernels::specialization(element_bytes));
         all.push(LayoutKernels::specialization(element_bytes));
         all.push(WriteKernels::specialization(element_bytes));
     }

@@ -12,15 +12,14 @@ pub(super) struct Sizes {
     pub starts: usize,
     /// Anchors of a block: with slices, those of the longest axis.
     pub anchors: usize,
-    pub masks: usize,
-    /// Words of a bitmap.
-    pub bitmap_words: usize,
+    /// Elements of a block.
+    pub elements: usize,
     /// Units of a block.
     pub units: usize,
 }
 
 impl Sizes {
-    pub fn new(geometry: &Geometry, masks: usize) -> Self {
+    pub fn new(geometry: &Geometry) -> Self {
         let elements = geometry.unclipped_len() as usize;
         // All codes but those of the first level, and boxes of these.
         let units = 1 + (elements >> UNIT_LOG2).max(1);
@@ -29,16 +28,14 @@ impl Sizes {
         Self {
             starts: tiles * units + 1,
             anchors: if geometry.axes() > 1 { longest } else { 1 },
-            masks,
-            bitmap_words: elements.div_ceil(32),
+            elements,
             units,
         }
     }
 
-    /// Returns the entries of the starts, anchors, masks, and words of bitmaps of a batch.
-    pub fn of_batch(&self, batch: &ChunkBatch) -> [usize; 4] {
+    /// Returns the entries of the starts, anchors, and elements of a batch.
+    pub fn of_batch(&self, batch: &ChunkBatch) -> [usize; 3] {
         let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
-        let masks = tiles * self.masks;
-        [chunks * self.starts, tiles * self.anchors, masks, 2 * masks * self.bitmap_words]
+        [chunks * self.starts, tiles * self.anchors, tiles * self.elements]
     }
 }

@@ -1,10 +1,10 @@
 //! Structs and constants that the kernels of blocks share with their launchers.
 
 use cudarc::driver::sys::CUdeviceptr;
-use syncline_core::container::MAX_PATTERNS;
 use syncline_core::contexts::lanes::{ELEMENTS_OF_LANE, MOST_LANES};
 use syncline_core::contexts::table::TABLE_LOG2;
-use syncline_core::contexts::{BINS, CODE_LIMIT, CONTEXTS, OWN_SYMBOLS, SYMBOLS};
+use syncline_core::contexts::segments::{LONGEST_RUN, SEGMENT};
+use syncline_core::contexts::{CODE_LIMIT, CONTEXTS, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
 use syncline_core::pipeline::blocks::UNIT_LOG2;
 
 use crate::device_struct::{DeviceStruct, device_struct};
@@ -14,7 +14,6 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     BlockPlan::C,
     BlockTables::C,
     EncodeTables::C,
-    BlockMask::C,
     BlockUnit::C,
     BlockPlace::C,
     BlockRecord::C,
@@ -24,12 +23,9 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     BlockSamples::C,
 ];
 
-/// Entries of the starts of the symbols of a table: one more than there are symbols, and what fills up words.
-const STARTS: usize = 72;
-/// Bytes of a table for decoding, with which 256 parts of its slots begin.
-pub(super) const SLOT_TABLE_BYTES: usize = 256 + 2 * STARTS;
-/// Masks that a block can have: one for each fill pattern, and one for 0.0.
-pub(super) const MAX_MASKS: usize = MAX_PATTERNS + 1;
+/// Entries of the intervals of the symbols of a table for decoding, and its bytes.
+const INTERVALS: usize = SYMBOLS.next_multiple_of(4);
+const DECODE_TABLE_BYTES: usize = (1 << TABLE_LOG2) + 4 * INTERVALS;
 
 /// Most bytes of the tables of a chunk: each symbol takes fewer than 16 bits, and each context a few more.
 pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
@@ -43,10 +39,15 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("TABLE_LOG2", TABLE_LOG2 as u64),
     ("SYMBOLS", SYMBOLS as u64),
     ("OWN_SYMBOLS", OWN_SYMBOLS as u64),
-    ("BINS", BINS as u64),
+    ("FIRST_MASK", FIRST_MASK as u64),
+    ("MASKS", MASKS as u64),
+    ("OF_KIND", OF_KIND as u64),
+    ("KINDS", KINDS as u64),
+    ("SEGMENT", SEGMENT as u64),
+    ("LONGEST_RUN", LONGEST_RUN as u64),
     ("CONTEXTS", CONTEXTS as u64),
-    ("STARTS", STARTS as u64),
-    ("SLOT_TABLE_BYTES", SLOT_TABLE_BYTES as u64),
+    ("INTERVALS", INTERVALS as u64),
+    ("DECODE_TABLE_BYTES", DECODE_TABLE_BYTES as u64),
     ("MAX_LANES_LOG2", MOST_LANES.ilog2() as u64),
     ("LANE_ELEMENTS", ELEMENTS_OF_LANE as u64),
     ("BOX_LOG2", UNIT_LOG2 as u64),
@@ -62,8 +63,6 @@ device_struct! {
     pub(super) struct BlockPlan {
         /// Offset of the words of all units in the input in bytes; a multiple of 16.
         pub(super) words: u64,
-        /// Number of tables.
-        pub(super) tables: u32,
         pub(super) is_cubic: u32,
         pub(super) is_on_grid: u32,
         /// 0, or the axis along which nothing is interpolated: 1 for z, 2 for y, 3 for x.
@@ -74,8 +73,6 @@ device_struct! {
         pub(super) division: u32,
         /// Most lanes of a unit, as an exponent of 2.
         pub(super) lanes_log2: u32,
-        /// Masks of a block. Set where blocks are encoded.
-        pub(super) masks: u32,
     }
 }
 
@@ -83,23 +80,10 @@ device_struct! {
     /// The tables of a chunk.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct BlockTables {
-        /// `SlotTable` in blocks/tables.cuh, one after the other.
-        pub(super) slots: [u32; CONTEXTS * SLOT_TABLE_BYTES / 4],
+        /// `DecodeTable` in blocks/tables.cuh, one after the other.
+        pub(super) tables: [u32; CONTEXTS * DECODE_TABLE_BYTES / 4],
         /// The number of the table of each context.
         pub(super) of_context: [u8; CONTEXTS.next_multiple_of(4)],
-    }
-}
-
-device_struct! {
-    /// The mask of a block and a pattern.
-    #[derive(Clone, Copy, Debug, Default)]
-    pub(super) struct BlockMask {
-        /// Offset of the words of a bitmap in the input in bytes; a multiple of 2.
-        pub(super) offset: u64,
-        /// Number of its words of 16 bits.
-        pub(super) words: u32,
-        /// 0: nothing, 1: everything, 2: a bitmap.
-        pub(super) kind: u32,
     }
 }
 
@@ -114,18 +98,19 @@ device_struct! {
         pub(super) first_units: CUdeviceptr as "uint32_t *",
         /// The first word of each unit of a chunk, and the end of the last one, `starts_stride` entries for each chunk.
         pub(super) starts: CUdeviceptr as "uint32_t *",
-        /// The integers of anchors, `anchors_stride` entries for each block.
+        /// The integers of anchors, and what stands for their masks, `anchors_stride` entries for each block.
         pub(super) anchors: CUdeviceptr as "int32_t *",
-        /// `masks_of_block` for each block.
-        pub(super) masks: CUdeviceptr as "BlockMask *",
-        /// For each mask twice `bitmap_words`: its bits in raster order of the block, and memory for decoding them.
-        pub(super) bitmaps: CUdeviceptr as "uint32_t *",
+        pub(super) anchor_codes: CUdeviceptr as "int32_t *",
+        /// Memory for `elements_stride` elements and masks of each block, and whether it has masks.
+        pub(super) elements: CUdeviceptr as "void *",
+        pub(super) masks: CUdeviceptr as "uint8_t *",
+        pub(super) has_masks: CUdeviceptr as "uint8_t *",
         /// The patterns of masks.
-        pub(super) patterns: [u64; MAX_MASKS],
+        pub(super) patterns: [u64; MASKS],
+        pub(super) pattern_count: u32,
         pub(super) starts_stride: u32,
         pub(super) anchors_stride: u32,
-        pub(super) masks_of_block: u32,
-        pub(super) bitmap_words: u32,
+        pub(super) elements_stride: u32,
     }
 }
 
@@ -133,13 +118,14 @@ device_struct! {
     /// The tables of a chunk for encoding.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct EncodeTables {
-        /// The starts of the symbols of each table.
-        pub(super) starts: [[u16; STARTS]; CONTEXTS],
+        /// Of each table and symbol: its first slot, 16 bits; its number of slots; and the inverse of that number in units
+        /// of 2^-32, rounded down.
+        pub(super) intervals: [u64; INTERVALS * CONTEXTS],
         /// The number of the table of each context.
         pub(super) of_context: [u8; CONTEXTS.next_multiple_of(4)],
-        /// Number of tables, and bytes that they take in the record.
-        pub(super) tables: u32,
+        /// Bytes that the tables take in the record.
         pub(super) bytes: u32,
+        pub(super) unused: u32,
     }
 }
 
@@ -174,8 +160,7 @@ device_struct! {
         pub(super) place: u64,
         pub(super) bytes: u32,
         pub(super) kind: u32,
-        pub(super) lengths: [u32; 7],
-        pub(super) unused: u32,
+        pub(super) lengths: [u32; 6],
     }
 }
 
@@ -185,18 +170,11 @@ device_struct! {
     pub(super) struct EncodedBlocks {
         /// One for each chunk.
         pub(super) plans: CUdeviceptr as "BlockPlan *",
-        /// Reconstructed values, and codes, of all elements, block by block. After coding the units, their memory is
-        /// that of the masks.
+        /// Reconstructed values, and codes, of all elements, block by block, as blocks/compact.cuh has them.
         pub(super) values: CUdeviceptr as "void *",
         pub(super) codes: CUdeviceptr as "int32_t *",
-        /// `bitmap_words` for each block: a bit for each element that must be verbatim, and memory for masks.
+        /// `bitmap_words` for each block: a bit for each element that must be verbatim.
         pub(super) missed: CUdeviceptr as "uint32_t *",
-        pub(super) mixed: CUdeviceptr as "uint32_t *",
-        /// Room for `masks_stride` masks of each block: what they are, their bits in `bitmap_words`, and where they are
-        /// in their section in bytes. The offset of a coded bitmap is that of its words among the codes of its block.
-        pub(super) masks: CUdeviceptr as "BlockMask *",
-        pub(super) bitmaps: CUdeviceptr as "uint32_t *",
-        pub(super) mask_starts: CUdeviceptr as "uint32_t *",
         /// The integers of anchors, `anchors_stride` for each block.
         pub(super) anchors: CUdeviceptr as "int32_t *",
         /// Symbols of each context of each chunk.
@@ -217,10 +195,8 @@ device_struct! {
         pub(super) heads: CUdeviceptr as "uint32_t *",
         pub(super) head_words: u32,
         pub(super) anchors_at: u32,
-        pub(super) kinds_at: u32,
         pub(super) sizes_at: u32,
         pub(super) anchors_stride: u32,
-        pub(super) masks_stride: u32,
         pub(super) bitmap_words: u32,
         pub(super) units_of_block: u32,
     }
@@ -242,7 +218,7 @@ device_struct! {
     /// What codes of samples are made in, beside the values and the codes of [`EncodedBlocks`].
     #[derive(Clone, Copy, Debug)]
     pub(super) struct BlockSamples {
-        /// For each piece and plan of a round: bits of verbatim elements and of masks, in `piece_words` each.
+        /// For each piece and plan of a round: bits of verbatim elements, in `piece_words` each.
         pub(super) bits: CUdeviceptr as "uint32_t *",
         /// For each piece and plan of a round, `anchors_stride` integers.
         pub(super) anchors: CUdeviceptr as "int32_t *",

@@ -1,7 +1,7 @@
 //! Messages for the problems of a chunk.
 
 /// Bits that kernels set, as in `kernels/container/parse.cuh` and `kernels/container/parsed.cuh`, and their messages.
-const PROBLEMS: [(u32, &str); 16] = [
+const PROBLEMS: [(u32, &str); 15] = [
     (1, "there is no chunk record at the position in the chunk table"),
     (PROBLEM_HASH, "its checksum does not match; other chunks may still be readable"),
     (2, "it is the record of another chunk"),
@@ -16,8 +16,7 @@ const PROBLEMS: [(u32, &str); 16] = [
     (2048, "unknown prediction of blocks, or damaged tables"),
     (4096, "sizes of units are damaged"),
     (8192, "anchors are damaged"),
-    (16384, "a mask is damaged"),
-    (32768, "a block is damaged"),
+    (16384, "a block is damaged"),
 ];
 /// The hash differs. Kernels report this in a word of its own per chunk.
 pub(crate) const PROBLEM_HASH: u32 = 1024;

@@ -6,7 +6,6 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_core::bound::{Bound, ErrorSummary, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::geometry::{Geometry, TileSize};
-use syncline_core::pipeline::blocks::mask_patterns;
 
 use crate::blocks::BlockEncoder;
 use crate::container::progress::Progress;
@@ -35,8 +34,6 @@ pub(super) struct Stages<'d> {
 struct Arrays {
     form: Form,
     device_geometry: DeviceGeometry,
-    /// Masks that there is memory for in blocks.
-    masks: usize,
     encoder: Encoder,
 }
 
@@ -85,13 +82,12 @@ impl<'d> Stages<'d> {
     pub fn prepare(&mut self, header: &Header, geometry: &Geometry, interpolates: bool) -> Result<()> {
         let form = form_of(header, interpolates)?;
         let device_geometry = DeviceGeometry::new(geometry);
-        let masks = mask_patterns(&header.patterns).len();
         let is_block = header.tile_size == TileSize::Block;
         let fits = |arrays: &Arrays| {
             let same = arrays.form == form && arrays.device_geometry == device_geometry;
             match arrays.encoder {
                 Encoder::Tiles(_) => same && !is_block,
-                Encoder::Blocks(_) => same && is_block && arrays.masks >= masks,
+                Encoder::Blocks(_) => same && is_block,
             }
         };
         if !self.arrays.as_ref().is_some_and(fits) {
@@ -103,7 +99,7 @@ impl<'d> Stages<'d> {
                 }
                 false => Encoder::Tiles(TileEncoder::new(self.device, &self.stream, form, geometry)?),
             };
-            self.arrays = Some(Arrays { form, device_geometry, masks, encoder });
+            self.arrays = Some(Arrays { form, device_geometry, encoder });
         }
         Ok(())
     }
