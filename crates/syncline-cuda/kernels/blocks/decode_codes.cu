@@ -17,10 +17,25 @@ struct Run {
     int32_t codes[RUN];
 };
 
-// The tables of the block's chunk.
+// The table of a context: its number and, above it, its frequency of symbol 0.
+struct ContextTable {
+    uint32_t word;
+
+    // Nothing is coded by it: symbol 0 leaves a state as it is.
+    __device__ inline static ContextTable none() { return {TOTAL << 8}; }
+    __device__ inline uint32_t number() const { return word & 255; }
+    __device__ inline uint32_t of_zero() const { return word >> 8; }
+};
+
+// The tables of the block's chunk: as many as there is room for in shared memory, the others where parsing left them.
 struct DecodeTables {
-    const DecodeTable *tables;
-    const uint8_t *of_context; // in shared memory
+    const DecodeTable *near, *all;
+    const ContextTable *of_contexts; // in shared memory
+
+    __device__ inline const DecodeTable *table(ContextTable own) const {
+        const uint32_t number = own.number();
+        return (number < blocks::NEAR_TABLES ? near : all) + number;
+    }
 };
 
 // A unit of a block. The warps of a block of threads have the same one, and the first of them decodes.
@@ -51,9 +66,20 @@ struct Unit {
     // Returns the flags of `count` segments, a bit each. Called by a whole warp.
     __device__ inline uint32_t flags(const DecodeTables &tables, uint32_t context, uint32_t count) {
         uint32_t flags = 0;
-        const DecodeTable *table = tables.tables + tables.of_context[context];
-        for (uint32_t first = 0; first < count && !is_empty; first += lanes) {
+        if (count == 0 || is_empty) {
+            return flags;
+        }
+        const ContextTable own = tables.of_contexts[context];
+        const DecodeTable *table = tables.table(own);
+        const uint32_t of_zero = own.of_zero();
+        for (uint32_t first = 0; first < count; first += lanes) {
             const bool has_code = lane_id() < lanes && first + lane_id() < count;
+            // Most flags are not set, and take no word.
+            const uint32_t slot = state % TOTAL, ahead = of_zero * (state / TOTAL) + slot;
+            if (__all_sync(ALL_LANES, !has_code || (slot < of_zero && ahead >= LOWEST))) {
+                state = has_code ? ahead : state;
+                continue;
+            }
             flags |= __ballot_sync(ALL_LANES, next_code(words, state, has_code, table) != 0) << first;
         }
         return flags;
@@ -78,18 +104,27 @@ struct Unit {
             }
             const bool is_flagged = segments.flagged >> segment & 1;
             const auto table_of = [&](uint32_t place) {
-                const uint32_t own = run.contexts[place < end ? place : first];
-                const uint32_t context = is_flagged && own == known.quiet ? known.flagged : own;
-                return tables.tables + tables.of_context[context];
+                if (lane_id() >= lanes || place >= end) {
+                    return ContextTable::none();
+                }
+                const uint32_t own = run.contexts[place];
+                return tables.of_contexts[is_flagged && own == known.quiet ? known.flagged : own];
             };
-            const DecodeTable *next = table_of(first + lane_id());
+            ContextTable next = table_of(first + lane_id());
             for (uint32_t begin = first; begin < end; begin += lanes) {
                 const uint32_t place = begin + lane_id();
-                const DecodeTable *own = next;
+                const ContextTable own = next;
                 // No state waits for the next one.
                 next = table_of(place + lanes);
                 const bool has_code = lane_id() < lanes && place < end;
-                const int32_t code = next_code(words, state, has_code, own);
+                const uint32_t slot = state % TOTAL, ahead = own.of_zero() * (state / TOTAL) + slot;
+                int32_t code = 0;
+                // Most codes are 0, and take no word.
+                if (__all_sync(ALL_LANES, slot < own.of_zero() && ahead >= LOWEST)) {
+                    state = ahead;
+                } else {
+                    code = next_code(words, state, has_code, tables.table(own));
+                }
                 if (has_code) {
                     run.codes[place] = code;
                     largest = max_of(largest, code);
@@ -140,10 +175,12 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
             unit.decode(work.tables, kind, quiet, count, run);
             __syncwarp();
         }
-        for (uint32_t i = lane_id(); i < count; i += WARP) {
+        for (uint32_t i = 0; i < count; i += WARP) {
             uint32_t at[3];
             elements.coordinates(first + i, at);
-            work.block.code(own.place(at)) = run.codes[i];
+            if (i + lane_id() < count) {
+                work.block.code(own.place(at)) = run.codes[i + lane_id()];
+            }
         }
     }
     // The codes are visible to the threads that look at them next.
@@ -205,7 +242,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     blocks_decode_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
                         const __grid_constant__ Request request) {
-    __shared__ uint8_t of_context[align_up(blocks::CONTEXTS, 4)];
+    extern __shared__ __align__(16) uint8_t near[];
+    __shared__ ContextTable of_contexts[blocks::CONTEXTS];
     __shared__ Run runs[WARPS];
     __shared__ uint32_t quiet[WARPS];
     launch_dependents_and_wait();
@@ -219,8 +257,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const BlockPlan plan = blocks.plans[own.chunk];
     const BlockShape shape(own.tile, geometry, plan.slices);
     const BlockTables &tables = blocks.tables[own.chunk];
+    const DecodeTable *all = reinterpret_cast<const DecodeTable *>(tables.tables);
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
-        of_context[i] = tables.of_context[i];
+        const uint32_t number = tables.of_context[i];
+        of_contexts[i] = ContextTable{number | all[number].of_zero() << 8};
+    }
+    // Contexts have ascending numbers of tables.
+    const uint32_t near_tables = min_of(tables.of_context[blocks::CONTEXTS - 1] + 1u, blocks::NEAR_TABLES);
+    for (uint32_t i = threadIdx.x; i < near_tables * (sizeof(DecodeTable) / 4); i += THREADS) {
+        reinterpret_cast<uint32_t *>(near)[i] = reinterpret_cast<const uint32_t *>(all)[i];
     }
     const CompactBlock block(blocks, own.number);
     const int32_t *anchors = blocks.anchor_codes + uint64_t(own.number) * blocks.anchors_stride;
@@ -232,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     __syncthreads();
     const uint32_t *starts =
         blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
-    const DecodeTables of_chunk{reinterpret_cast<const DecodeTable *>(tables.tables), of_context};
+    const DecodeTables of_chunk{reinterpret_cast<const DecodeTable *>(near), all, of_contexts};
     const Found found = decode_codes(input, plan, starts, Work{shape, block, of_chunk, runs, quiet});
     largest = max_of(largest, found.largest);
     // A mask must have a pattern.

@@ -100,21 +100,26 @@ __device__ inline void write_elements(const CompactBlock &block, const CompactMa
     __syncthreads();
     const uint32_t rows = shape.extent[0] * shape.extent[1];
     const SmallDivider plane(shape.extent[1]);
-    for (uint32_t row = warp_id(); row < rows; row += THREADS / WARP) {
+    for (uint32_t row = uniform(warp_id()); row < rows; row += THREADS / WARP) {
         const uint32_t z = plane.quotient(row), y = row - z * shape.extent[1];
         const uint32_t halved_z = shape.halves(0) ? z / 2 : z, odd = (shape.halves(0) ? z & 1 : 0) | (y & 1) << 1;
         const CompactClass even_class = classes[odd], odd_class = classes[odd | 4];
         const uint32_t start[3] = {halved_z, y / 2, 0};
         const uint32_t evens = even_class.place(start), odds = odd_class.place(start);
         Bits *const out = to + z * shape.stride[0] + y * shape.stride[1];
-        for (uint32_t x = lane_id(); x < shape.extent[2]; x += WARP) {
-            const uint32_t place = ((x & 1) != 0 ? odds : evens) + x / 2;
+        const auto write = [&](uint32_t place, uint32_t x) {
             Bits bits = to_bits(limited(block.value(place), values));
             if (masks.masks != nullptr) {
                 const uint32_t mask = masks.masks[place];
                 bits = mask != 0 ? Bits(blocks.patterns[mask - 1]) : bits;
             }
             out[x * shape.stride[2]] = bits;
+        };
+        for (uint32_t pair = lane_id(); 2 * pair < shape.extent[2]; pair += WARP) {
+            write(evens + pair, 2 * pair);
+            if (2 * pair + 1 < shape.extent[2]) {
+                write(odds + pair, 2 * pair + 1);
+            }
         }
     }
     __syncthreads();

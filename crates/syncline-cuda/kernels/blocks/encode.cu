@@ -26,10 +26,15 @@ struct Run {
     uint32_t quiet, flagged, count;
 };
 
-// The tables of the block's chunk.
+// The tables of the block's chunk: as many as there is room for in shared memory, the others where they were made.
 struct Coding {
-    const EncodeTables &tables;
+    const uint64_t *near, *all;
     const uint8_t *of_context; // in shared memory
+
+    __device__ inline uint64_t interval(uint32_t context, uint32_t symbol) const {
+        const uint32_t table = of_context[context];
+        return (table < blocks::NEAR_TABLES ? near : all)[table * blocks::INTERVALS + symbol];
+    }
 };
 
 // How a state takes an event.
@@ -40,8 +45,7 @@ struct Taking {
     __device__ inline Taking() : start(0), frequency(0), inverse(0), bits(0), count(0) {}
     __device__ inline Taking(const Coding &coding, int32_t code, uint32_t context) {
         const Symbol symbol(code);
-        const uint32_t table = coding.of_context[context];
-        const uint64_t found = coding.tables.intervals[table * blocks::INTERVALS + symbol.symbol];
+        const uint64_t found = coding.interval(context, symbol.symbol);
         start = uint32_t(found) & 0xFFFF;
         frequency = uint32_t(found) >> 16;
         inverse = uint32_t(found >> 32);
@@ -71,12 +75,16 @@ struct UnitWriter {
     // Codes an event of each lane that has one. Called by the whole warp.
     __device__ inline void put(const Taking &event) {
         const uint32_t early = min_of(event.count, EARLY_BITS), late = event.count - early;
-        if (__any_sync(ALL_LANES, late > 0)) {
+        const bool has_event = event.frequency > 0;
+        const auto is_large = [&] {
+            return has_event && state >> (32 - blocks::TABLE_LOG2 - early) >= event.frequency;
+        };
+        // Most events give no word.
+        if (__any_sync(ALL_LANES, late > 0 || is_large())) {
             take(late > 0 && state >> (32 - late) != 0);
             state = late > 0 ? state << late | event.bits >> early : state;
+            take(is_large());
         }
-        const bool has_event = event.frequency > 0;
-        take(has_event && state >> (32 - blocks::TABLE_LOG2 - early) >= event.frequency);
         if (has_event) {
             const uint32_t above = state << early | (event.bits & ((1u << early) - 1));
             uint32_t quotient = __umulhi(above, event.inverse);
@@ -219,6 +227,7 @@ __device__ inline uint32_t finest_elements(const BlockShape &shape, const UnitRa
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     blocks_encode(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                   const __grid_constant__ EncodedBlocks to) {
+    extern __shared__ __align__(16) uint64_t near[];
     __shared__ uint8_t of_context[align_up(blocks::CONTEXTS, 4)];
     __shared__ Run runs[WARPS];
     __shared__ uint32_t taken;
@@ -232,8 +241,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
         of_context[i] = tables.of_context[i];
     }
+    // Contexts have ascending numbers of tables.
+    const uint32_t near_tables = min_of(tables.of_context[blocks::CONTEXTS - 1] + 1u, blocks::NEAR_TABLES);
+    for (uint32_t i = threadIdx.x; i < near_tables * blocks::INTERVALS; i += THREADS) {
+        near[i] = tables.intervals[i];
+    }
     __syncthreads();
-    const Coding coding{tables, of_context};
+    const Coding coding{near, tables.intervals, of_context};
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);
@@ -244,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     for (uint32_t unit = is_by_warps ? warp_id() : 0; unit < units.count(); unit += is_by_warps ? WARPS : 1) {
         const bool is_box = unit > 0, is_all = units.division == DIVISION_ONE;
         const UnitWork work{shape,
-                            to.codes + position,
+                            to.codes + block_elements_at(position, number),
                             is_box ? units.range(unit - 1) : BlockUnits::everything(),
                             is_box || is_all ? 0u : 1u,
                             is_box ? min_of(shape.levels, 1u) : shape.levels,

@@ -40,7 +40,7 @@ __device__ inline uint32_t write_anchors(const Geometry &geometry, uint64_t firs
             before = uint32_t(anchors[i]);
             first = i == 0 ? before : first;
         }
-        codes += tile.elements();
+        codes += block_elements_at(tile.elements(), 1);
     }
     return writer.finish();
 }
@@ -124,10 +124,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     // A warp each for what one thread writes.
     if (threadIdx.x == 0) {
-        shared.lengths[BLOCK_ANCHORS] =
-            write_anchors(geometry, tile, tiles, from.anchors + uint64_t(first) * from.anchors_stride,
-                          from.codes + (geometry.elements_before(tile) - geometry.elements_before(batch.first_tile)),
-                          from.anchors_stride, plan.slices, head + from.anchors_at);
+        shared.lengths[BLOCK_ANCHORS] = write_anchors(
+            geometry, tile, tiles, from.anchors + uint64_t(first) * from.anchors_stride,
+            from.codes +
+                block_elements_at(geometry.elements_before(tile) - geometry.elements_before(batch.first_tile), first),
+            from.anchors_stride, plan.slices, head + from.anchors_at);
     } else if (threadIdx.x == WARP) {
         shared.lengths[BLOCK_PLAN] = BLOCK_PLAN_BYTES + from.encode_tables[chunk].bytes;
     }

@@ -70,7 +70,7 @@ __device__ inline uint32_t read_plan(const Records &records, const Record &recor
     BlockTables &tables = to.tables[chunk.number];
     DecodeTable *made = reinterpret_cast<DecodeTable *>(tables.tables);
     for (uint32_t i = warp_id(); i < scratch.tables; i += THREADS / WARP) {
-        make_table(scratch.weights[i], made[i]);
+        make_table(scratch.weights[i], scratch.parts[warp_id()], made[i]);
     }
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
         tables.of_context[i] = scratch.of_context[i];

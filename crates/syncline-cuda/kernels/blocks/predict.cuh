@@ -3,6 +3,7 @@
 // ELEMENT_BYTES  4: f32, 8: f64
 #pragma once
 #include "blocks/compact.cuh"
+#include "device/warp.cuh"
 #include "predict/arithmetic.cuh"
 
 #if ELEMENT_BYTES == 8
@@ -66,18 +67,31 @@ __device__ inline int32_t on_grid(Element prediction, Element inverse) {
     return fabs(rounded) < LIMIT ? int32_t(rounded) : 0;
 }
 
-// Visits the elements of a class that are predicted one after another, a thread each: `visit(at, is_first)` for every
-// element, or with `follows` those at a place of each slice in order. Called by the whole block of THREADS.
+// Visits the elements of a class: `visit(at, is_first)` for every one, or with `follows` those at a place of each slice
+// in order, by one thread. Called by the whole block of THREADS.
 template <typename Visit> __device__ inline void for_each_element(const BlockClass &of, bool follows, Visit visit) {
     const uint32_t in_slice = of.extent[1] * of.extent[2];
-    const BoxPlaces places(of.extent[1], of.extent[2]);
-    const uint32_t count = follows ? in_slice : of.elements(), slices = follows ? of.extent[0] : 1;
-    for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-        uint32_t at[3];
-        places.coordinates(i, at);
-        for (uint32_t z = 0; z < slices; ++z) {
-            visit(at, z == 0);
-            ++at[0];
+    if (follows || of.extent[2] < WARP) {
+        const BoxPlaces places(of.extent[1], of.extent[2]);
+        const uint32_t count = follows ? in_slice : of.elements(), slices = follows ? of.extent[0] : 1;
+        for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+            uint32_t at[3];
+            places.coordinates(i, at);
+            for (uint32_t z = 0; z < slices; ++z) {
+                visit(at, z == 0);
+                ++at[0];
+            }
+        }
+        return;
+    }
+    // A warp visits a part of a row.
+    const uint32_t parts = ceil_div(of.extent[2], WARP), rows = of.extent[0] * of.extent[1];
+    const SmallDivider by_parts(parts), by_rows(of.extent[1]);
+    for (uint32_t i = uniform(warp_id()); i < rows * parts; i += THREADS / WARP) {
+        const uint32_t row = by_parts.quotient(i), z = by_rows.quotient(row);
+        const uint32_t at[3] = {z, row - z * of.extent[1], (i - row * parts) * WARP + lane_id()};
+        if (at[2] < of.extent[2]) {
+            visit(at, true);
         }
     }
 }

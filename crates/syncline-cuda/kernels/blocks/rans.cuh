@@ -44,9 +44,9 @@ __device__ inline int32_t next_code(Words &words, uint32_t &state, bool has_code
     uint32_t symbol = 0, bits = 0, late = 0;
     if (has_code) {
         const uint32_t slot = state % TOTAL;
-        symbol = table->symbols[slot];
-        const uint32_t interval = table->intervals[symbol], start = interval & 0xFFFF, frequency = interval >> 16;
-        state = frequency * (state / TOTAL) + slot - start;
+        const Interval found = table->find(slot);
+        symbol = found.symbol();
+        state = found.frequency() * (state / TOTAL) + slot - found.start();
         const uint32_t count = bits_of_symbol(symbol), early = min_of(count, EARLY_BITS);
         bits = state & ((1u << early) - 1);
         state >>= early;

@@ -27,9 +27,13 @@ struct UnitElements {
 
     __device__ inline explicit UnitElements(const UnitClass &part)
         : part(part), places(part.extent[1], part.extent[2]) {}
-    // Finds the coordinates of an element in its class.
-    __device__ inline void coordinates(uint32_t i, uint32_t (&at)[3]) const {
-        places.coordinates(i, at);
+    // Finds the coordinates in its class of the element that a lane has of those from `first` on. Called by a whole
+    // warp.
+    __device__ inline void coordinates(uint32_t first, uint32_t (&at)[3]) const {
+        // Of long rows, a segment is a part of one.
+        const bool is_row = part.extent[2] % SEGMENT == 0;
+        places.coordinates(is_row ? uniform(first) : first + lane_id(), at);
+        at[2] += is_row ? lane_id() : 0;
         for (uint32_t axis = 0; axis < 3; ++axis) {
             at[axis] += part.start[axis];
         }
@@ -46,9 +50,9 @@ __device__ inline uint32_t find_contexts(const Code &code, const Neighbors &neig
     for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
         const uint32_t i = segment * SEGMENT + lane_id();
         bool is_quiet = false;
+        uint32_t at[3];
+        elements.coordinates(first + segment * SEGMENT, at);
         if (i < count) {
-            uint32_t at[3];
-            elements.coordinates(first + i, at);
             const uint32_t context = context_of(kind, neighbors.activity(code, at));
             contexts[i] = uint8_t(context);
             is_quiet = known.is_quiet(context);
@@ -85,9 +89,9 @@ __device__ inline void for_each_segment(const Code &code, const Neighbors &neigh
         const uint32_t i = number * SEGMENT + lane_id();
         CodedSegment segment{number, false, false, i < count, 0, 0};
         bool is_quiet = false, is_expected = false;
+        uint32_t at[3];
+        elements.coordinates(first + number * SEGMENT, at);
         if (segment.exists) {
-            uint32_t at[3];
-            elements.coordinates(first + i, at);
             segment.context = context_of(kind, neighbors.activity(code, at));
             segment.code = code(own.place(at));
             is_quiet = known.is_quiet(segment.context);

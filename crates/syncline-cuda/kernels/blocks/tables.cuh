@@ -9,10 +9,35 @@
 
 constexpr uint32_t TOTAL = 1u << blocks::TABLE_LOG2;
 
-// A table for decoding: the symbol of each slot, and of each symbol its first slot and, above it, its number of slots.
+// The slots of a symbol, as a word.
+struct Interval {
+    uint32_t word;
+
+    __device__ inline explicit Interval(uint32_t word) : word(word) {}
+    __device__ inline Interval(uint32_t symbol, uint32_t start, uint32_t frequency)
+        : word(start | (frequency - 1) << blocks::TABLE_LOG2 | symbol << 2 * blocks::TABLE_LOG2) {}
+    __device__ inline uint32_t start() const { return word % TOTAL; }
+    __device__ inline uint32_t frequency() const { return (word >> blocks::TABLE_LOG2) % TOTAL + 1; }
+    __device__ inline uint32_t symbol() const { return word >> 2 * blocks::TABLE_LOG2; }
+};
+
+// A table for decoding. It is small, so that tables fit into shared memory: the slots are in parts of eight, each of
+// which has the number of its first interval and, above it, a bit for each other slot with which one begins.
+constexpr uint32_t PART_SLOTS = 8, PARTS = TOTAL / PART_SLOTS;
+
 struct DecodeTable {
-    uint8_t symbols[TOTAL];
-    uint32_t intervals[blocks::INTERVALS];
+    uint16_t parts[PARTS];
+    uint32_t intervals[blocks::INTERVALS]; // those that are not empty
+
+    __device__ inline Interval find(uint32_t slot) const {
+        const uint32_t part = parts[slot / PART_SLOTS], begun = part >> 8 & ((1u << slot % PART_SLOTS) - 1);
+        return Interval(intervals[(part & 255) + __popc(begun)]);
+    }
+    // Returns the frequency of symbol 0, which may be 0.
+    __device__ inline uint32_t of_zero() const {
+        const Interval first(intervals[0]);
+        return first.symbol() == 0 ? first.frequency() : 0;
+    }
 };
 static_assert(sizeof(DecodeTable) == blocks::DECODE_TABLE_BYTES && blocks::INTERVALS >= blocks::SYMBOLS,
               "the launcher knows the size");
@@ -20,6 +45,7 @@ static_assert(sizeof(DecodeTable) == blocks::DECODE_TABLE_BYTES && blocks::INTER
 // Shared memory for reading tables.
 struct TableScratch {
     uint16_t weights[blocks::CONTEXTS][blocks::SYMBOLS];
+    uint16_t parts[THREADS / WARP][PARTS]; // of the table that a warp makes
     uint8_t of_context[blocks::CONTEXTS];
     uint32_t tables;
     bool is_good;
@@ -122,24 +148,35 @@ template <typename Visit> __device__ inline void for_each_start(const OfSymbols 
 }
 
 // Makes a table for decoding from weights, of which one is not 0. Called by a whole warp.
-__device__ inline void make_table(const uint16_t *weights, DecodeTable &table) {
+__device__ inline void make_table(const uint16_t *weights, uint16_t *parts, DecodeTable &table) {
     OfSymbols own;
     for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
         const uint32_t symbol = OfSymbols::symbol(round);
         own.of[round] = symbol < blocks::SYMBOLS ? weights[symbol] : 0;
     }
+    uint32_t number = 0;
     for_each_start(frequencies_of(own), [&](uint32_t symbol, uint32_t start, uint32_t frequency) {
-        if (symbol < blocks::INTERVALS) {
-            table.intervals[symbol] = start | frequency << 16;
-        }
-        // All lanes write the slots of one symbol after the other.
-        for (uint32_t used = __ballot_sync(ALL_LANES, frequency > 0); used != 0; used &= used - 1) {
+        // All lanes make the interval of one symbol after the other.
+        for (uint32_t used = __ballot_sync(ALL_LANES, frequency > 0); used != 0; used &= used - 1, ++number) {
             const uint32_t lane = __ffs(int32_t(used)) - 1;
             const uint32_t of = warp_broadcast(symbol, lane), from = warp_broadcast(start, lane),
-                           end = from + warp_broadcast(frequency, lane);
-            for (uint32_t slot = from + lane_id(); slot < end; slot += WARP) {
-                table.symbols[slot] = uint8_t(of);
+                           count = warp_broadcast(frequency, lane);
+            for (uint32_t part = ceil_div(from, PART_SLOTS) + lane_id(); part * PART_SLOTS < from + count;
+                 part += WARP) {
+                parts[part] = uint16_t(number);
             }
+            __syncwarp();
+            if (lane_id() == 0) {
+                table.intervals[number] = Interval(of, from, count).word;
+                if (from % PART_SLOTS != 0) {
+                    parts[from / PART_SLOTS] |= uint16_t(1u << (8 + from % PART_SLOTS - 1));
+                }
+            }
+            __syncwarp();
         }
     });
+    for (uint32_t i = lane_id(); i < PARTS; i += WARP) {
+        table.parts[i] = parts[i];
+    }
+    __syncwarp();
 }

@@ -10,7 +10,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::blocks::mask_patterns;
 
 use super::sizes::Sizes;
-use super::structs::{BlockPlan, BlockTables, ParsedBlocks};
+use super::structs::{BlockPlan, BlockTables, DECODE_TABLE_BYTES, NEAR_TABLES, ParsedBlocks};
 use crate::container::parse::{Hashing, Records, device_records};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::{DeviceHashing, DeviceRecords, ParsedArgument};
@@ -61,6 +61,8 @@ const ROLES: u32 = 6;
 const PARSE_THREADS: u32 = 256;
 /// Threads of a block of the kernels that decode: a warp for each box that a block can have.
 const DECODE_THREADS: u32 = 256;
+/// Shared memory for the tables of a chunk.
+const NEAR_BYTES: u32 = (NEAR_TABLES * DECODE_TABLE_BYTES) as u32;
 
 /// Decodes the blocks of one stream.
 #[derive(Debug, Clone)]
@@ -101,9 +103,11 @@ impl BlockDecoder {
         if !header.element_type.is_computed() {
             return Err(CudaError::invalid(format!("arrays of {} have no blocks", header.element_type)));
         }
+        let codes = CodeKernels::load(device, element_bytes)?;
+        codes.blocks_decode_codes.allow_shared_memory(NEAR_BYTES)?;
         Ok(Self {
             parse: ParseKernels::load(device, element_bytes)?,
-            codes: CodeKernels::load(device, element_bytes)?,
+            codes,
             elements: ValueKernels::load(device, element_bytes)?,
             tiling: geometry.clone(),
             geometry: DeviceGeometry::new(geometry),
@@ -195,7 +199,7 @@ impl BlockDecoder {
             pattern_count: self.patterns.len() as u32,
             starts_stride: self.sizes.starts as u32,
             anchors_stride: self.sizes.anchors as u32,
-            elements_stride: self.sizes.elements as u32,
+            elements_stride: self.sizes.stride as u32,
         };
         (found.parsed.argument(stream), blocks)
     }
@@ -227,7 +231,7 @@ impl BlockDecoder {
         // SAFETY: parsing allocated the results for the batch and validated what they say; `wanted_tiles` has ensured
         // that the output contains the elements of the tiles.
         unsafe {
-            launch!(self.codes.blocks_decode_codes on &stream, grid; input, self.geometry, parsed, blocks, request)?;
+            launch!(self.codes.blocks_decode_codes on &stream, grid.shared_memory(NEAR_BYTES); input, self.geometry, parsed, blocks, request)?;
             launch!(self.elements.blocks_decode_values on &stream, grid; input, self.geometry, parsed, blocks,
                 self.values, request, output)
         }

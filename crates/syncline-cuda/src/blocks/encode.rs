@@ -12,8 +12,8 @@ use syncline_core::geometry::Geometry;
 
 use super::sizes::Sizes;
 use super::structs::{
-    BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables,
-    EncodedBlocks, FINALISTS, TABLE_ROOM, TRIED_PLANS,
+    BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks,
+    FINALISTS, GAP, INTERVALS, NEAR_TABLES, TABLE_ROOM, TRIED_PLANS,
 };
 use crate::container::progress::Progress;
 use crate::container::records::longest_record;
@@ -109,6 +109,8 @@ const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
 const TABLE_THREADS: u32 = 128;
 /// A warp for each unit that a block can have.
 const ENCODE_THREADS: u32 = 288;
+/// Shared memory for the tables of a chunk.
+const NEAR_BYTES: u32 = (NEAR_TABLES * INTERVALS * 8) as u32;
 const LAYOUT_THREADS: u32 = 256;
 const WRITE_THREADS: u32 = 256;
 /// Pieces of the sample of a chunk that a round codes, and plans that each of the three rounds considers
@@ -207,13 +209,15 @@ impl BlockEncoder {
             ElementType::F64 => 8,
             other => return Err(CudaError::invalid(format!("arrays of {other} have no blocks"))),
         };
+        let encode = EncodeKernels::load(device)?;
+        encode.blocks_encode.allow_shared_memory(NEAR_BYTES)?;
         Ok(Self {
             kernels: Kernels {
                 sample: SampleKernels::load(device, element_bytes)?,
                 choose: ChooseKernels::load(device)?,
                 quantize: QuantizeKernels::load(device, element_bytes, measured)?,
                 tables: TableKernels::load(device)?,
-                encode: EncodeKernels::load(device)?,
+                encode,
                 layout: LayoutKernels::load(device, element_bytes)?,
                 write: WriteKernels::load(device, element_bytes)?,
                 pieces: PieceKernels::load(device)?,
@@ -275,7 +279,7 @@ impl BlockEncoder {
             launch!(quantize.blocks_quantize on &stream, Grid::new(blocks, QUANTIZE_THREADS);
                 geometry, *batch, &slab.bytes, first_element, &step, to)?;
             launch!(tables.blocks_tables on &stream, Grid::new(chunks, TABLE_THREADS).early(true); to)?;
-            launch!(encode.blocks_encode on &stream, Grid::new(blocks, ENCODE_THREADS).early(true);
+            launch!(encode.blocks_encode on &stream, Grid::new(blocks, ENCODE_THREADS).early(true).shared_memory(NEAR_BYTES);
                 geometry, *batch, to)?;
             launch!(layout.blocks_layout on &stream, Grid::new(chunks, LAYOUT_THREADS).early(true);
                 geometry, *batch, to, &mut made.records, places)?;
@@ -325,7 +329,7 @@ impl BlockEncoder {
         let elements = (span.end - span.start) as usize;
         // Samples are coded before, in the same memory.
         let of_samples = (batch.chunks() * PIECES_OF_ROUND * PLANS_OF_ROUNDS[0]) as usize * self.piece_elements();
-        let coded = elements.max(of_samples);
+        let coded = (elements + batch.tiles() as usize * GAP).max(of_samples);
         let (chunks, blocks) = (batch.chunks() as usize, batch.tiles() as usize);
         let Sizes { anchors, elements: block, units, .. } = self.sizes;
         let bitmap_words = block.div_ceil(32);

@@ -3,6 +3,7 @@
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::blocks::UNIT_LOG2;
 
+use super::structs::GAP;
 use crate::geometry::ChunkBatch;
 
 /// How much memory a chunk and a block can need.
@@ -14,6 +15,8 @@ pub(super) struct Sizes {
     pub anchors: usize,
     /// Elements of a block.
     pub elements: usize,
+    /// Elements from block to block in memory.
+    pub stride: usize,
     /// Units of a block.
     pub units: usize,
 }
@@ -29,6 +32,7 @@ impl Sizes {
             starts: tiles * units + 1,
             anchors: if geometry.axes() > 1 { longest } else { 1 },
             elements,
+            stride: elements.next_multiple_of(32) + GAP,
             units,
         }
     }
@@ -36,6 +40,6 @@ impl Sizes {
     /// Returns the entries of the starts, anchors, and elements of a batch.
     pub fn of_batch(&self, batch: &ChunkBatch) -> [usize; 3] {
         let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
-        [chunks * self.starts, tiles * self.anchors, tiles * self.elements]
+        [chunks * self.starts, tiles * self.anchors, tiles * self.stride]
     }
 }

@@ -2,8 +2,8 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::contexts::lanes::{ELEMENTS_OF_LANE, MOST_LANES};
-use syncline_core::contexts::table::TABLE_LOG2;
 use syncline_core::contexts::segments::{LONGEST_RUN, SEGMENT};
+use syncline_core::contexts::table::TABLE_LOG2;
 use syncline_core::contexts::{CODE_LIMIT, CONTEXTS, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
 use syncline_core::pipeline::blocks::UNIT_LOG2;
 
@@ -24,8 +24,12 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
 ];
 
 /// Entries of the intervals of the symbols of a table for decoding, and its bytes.
-const INTERVALS: usize = SYMBOLS.next_multiple_of(4);
-const DECODE_TABLE_BYTES: usize = (1 << TABLE_LOG2) + 4 * INTERVALS;
+pub(super) const INTERVALS: usize = SYMBOLS.next_multiple_of(4);
+pub(super) const DECODE_TABLE_BYTES: usize = (1 << TABLE_LOG2) / 8 * 2 + 4 * INTERVALS;
+/// Elements between blocks in memory, so that equal places of blocks are not in the same banks.
+pub(super) const GAP: usize = 96;
+/// Tables of a chunk that kernels keep in shared memory, at most.
+pub(super) const NEAR_TABLES: usize = 40;
 
 /// Most bytes of the tables of a chunk: each symbol takes fewer than 16 bits, and each context a few more.
 pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
@@ -48,6 +52,8 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("CONTEXTS", CONTEXTS as u64),
     ("INTERVALS", INTERVALS as u64),
     ("DECODE_TABLE_BYTES", DECODE_TABLE_BYTES as u64),
+    ("NEAR_TABLES", NEAR_TABLES as u64),
+    ("GAP", GAP as u64),
     ("MAX_LANES_LOG2", MOST_LANES.ilog2() as u64),
     ("LANE_ELEMENTS", ELEMENTS_OF_LANE as u64),
     ("BOX_LOG2", UNIT_LOG2 as u64),

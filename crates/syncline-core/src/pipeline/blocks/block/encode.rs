@@ -1,9 +1,9 @@
 //! The elements of a block to codes.
 
 use super::{Block, UnitEvents};
-use crate::pipeline::blocks::anchors::Anchor;
 use crate::contexts::{Contexts, Event, EventCounts, HalfOctaves, Unit};
 use crate::contexts::{context_row, half_octaves, kind_of};
+use crate::pipeline::blocks::anchors::Anchor;
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
 use crate::pipeline::blocks::units::whole_row;
