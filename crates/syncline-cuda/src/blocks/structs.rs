@@ -4,7 +4,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::MAX_PATTERNS;
 use syncline_core::contexts::lanes::{ELEMENTS_OF_LANE, MOST_LANES};
 use syncline_core::contexts::table::TABLE_LOG2;
-use syncline_core::contexts::{BINS, CODE_LIMIT, CONTEXTS, OWN_SYMBOLS, SYMBOLS};
+use syncline_core::contexts::{CODE_LIMIT, CONTEXTS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
 use syncline_core::pipeline::blocks::UNIT_LOG2;
 
 use crate::device_struct::{DeviceStruct, device_struct};
@@ -43,7 +43,7 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("TABLE_LOG2", TABLE_LOG2 as u64),
     ("SYMBOLS", SYMBOLS as u64),
     ("OWN_SYMBOLS", OWN_SYMBOLS as u64),
-    ("BINS", BINS as u64),
+    ("BINS", OF_KIND as u64),
     ("CONTEXTS", CONTEXTS as u64),
     ("STARTS", STARTS as u64),
     ("SLOT_TABLE_BYTES", SLOT_TABLE_BYTES as u64),
