@@ -11,30 +11,33 @@
 
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// A run in shared memory.
-struct Run {
-    uint8_t contexts[RUN];
-    int32_t codes[RUN];
-};
-
-// The table of a context: its number and, above it, its frequency of symbol 0.
-struct ContextTable {
+// How an element is coded: the number of its table; above it the frequency of symbol 0; and whether all around it are
+// zeros, or masks.
+struct Coding {
     uint32_t word;
 
-    // Nothing is coded by it: symbol 0 leaves a state as it is.
-    __device__ inline static ContextTable none() { return {TOTAL << 8}; }
-    __device__ inline uint32_t number() const { return word & 255; }
-    __device__ inline uint32_t of_zero() const { return word >> 8; }
+    static constexpr uint32_t QUIET = 1u << 31, MASKED = 1u << 30;
+
+    // Nothing is coded: symbol 0 leaves a state as it is.
+    __device__ inline static Coding none() { return {TOTAL << 8}; }
+    __device__ inline uint32_t table() const { return word & 255; }
+    __device__ inline uint32_t of_zero() const { return word >> 8 & (2 * TOTAL - 1); }
+    __device__ inline bool is_quiet() const { return (word & QUIET) != 0; }
+    __device__ inline bool is_masked() const { return (word & MASKED) != 0; }
+};
+
+// A run in shared memory: how its elements are coded, which their codes replace.
+struct Run {
+    uint32_t words[RUN];
 };
 
 // The tables of the block's chunk: as many as there is room for in shared memory, the others where parsing left them.
 struct DecodeTables {
     const DecodeTable *near, *all;
-    const ContextTable *of_contexts; // in shared memory
+    const Coding *of_contexts; // in shared memory
 
-    __device__ inline const DecodeTable *table(ContextTable own) const {
-        const uint32_t number = own.number();
-        return (number < blocks::NEAR_TABLES ? near : all) + number;
+    __device__ inline Interval find(uint32_t table, uint32_t slot) const {
+        return table < blocks::NEAR_TABLES ? near[table].find(slot) : all[table].find(slot);
     }
 };
 
@@ -63,24 +66,26 @@ struct Unit {
         return is_good && __all_sync(ALL_LANES, state == LOWEST && words.at == words.count);
     }
 
+    // Decodes an event of each lane. Returns the codes, 0 of lanes without one. Called by a whole warp.
+    __device__ inline int32_t next(const DecodeTables &tables, Coding own) {
+        const uint32_t slot = state % TOTAL, ahead = own.of_zero() * (state / TOTAL) + slot;
+        // Most codes are 0, and take no word.
+        if (__all_sync(ALL_LANES, slot < own.of_zero() && ahead >= LOWEST)) {
+            state = ahead;
+            return 0;
+        }
+        const bool has_code = own.word != Coding::none().word;
+        const Interval found = has_code ? tables.find(own.table(), slot) : Interval(0, 0, TOTAL);
+        return next_code(words, state, found);
+    }
+
     // Returns the flags of `count` segments, a bit each. Called by a whole warp.
     __device__ inline uint32_t flags(const DecodeTables &tables, uint32_t context, uint32_t count) {
         uint32_t flags = 0;
-        if (count == 0 || is_empty) {
-            return flags;
-        }
-        const ContextTable own = tables.of_contexts[context];
-        const DecodeTable *table = tables.table(own);
-        const uint32_t of_zero = own.of_zero();
-        for (uint32_t first = 0; first < count; first += lanes) {
+        for (uint32_t first = 0; first < count && !is_empty; first += lanes) {
             const bool has_code = lane_id() < lanes && first + lane_id() < count;
-            // Most flags are not set, and take no word.
-            const uint32_t slot = state % TOTAL, ahead = of_zero * (state / TOTAL) + slot;
-            if (__all_sync(ALL_LANES, !has_code || (slot < of_zero && ahead >= LOWEST))) {
-                state = has_code ? ahead : state;
-                continue;
-            }
-            flags |= __ballot_sync(ALL_LANES, next_code(words, state, has_code, table) != 0) << first;
+            const Coding own = has_code ? tables.of_contexts[context] : Coding::none();
+            flags |= __ballot_sync(ALL_LANES, next(tables, own) != 0) << first;
         }
         return flags;
     }
@@ -88,47 +93,43 @@ struct Unit {
     // Decodes a run of `count` elements, of whose segments some are quiet. Called by a whole warp.
     __device__ inline void decode(const DecodeTables &tables, uint32_t kind, uint32_t quiet, uint32_t count, Run &run) {
         const KindContexts known(kind);
-        const uint32_t set = flags(tables, known.flag, __popc(quiet));
-        const CodedSegments segments(quiet, set, count);
-        for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
-            const uint32_t first = segment * SEGMENT, end = min_of(first + SEGMENT, count);
-            const bool is_coded = (segments.coded >> segment & 1) != 0 && !is_empty;
-            if (!is_coded) {
-                if (first + lane_id() < end) {
-                    const bool is_masked =
-                        (quiet >> segment & 1) != 0 && run.contexts[first + lane_id()] == known.masked;
-                    run.codes[first + lane_id()] = is_masked ? code_of_mask(0) : 0;
-                    largest = is_masked ? max_of(largest, code_of_mask(0)) : largest;
-                }
-                continue;
+        const CodedSegments segments(quiet, flags(tables, known.flag, __popc(quiet)), count);
+        const Coding flagged = tables.of_contexts[known.flagged];
+        uint32_t coded = is_empty ? 0 : segments.coded;
+        for (uint32_t first = 0; first < count; first += SEGMENT) {
+            const uint32_t place = first + lane_id();
+            if ((coded >> first / SEGMENT & 1) == 0 && place < count) {
+                const bool is_masked = (quiet >> first / SEGMENT & 1) != 0 && Coding{run.words[place]}.is_masked();
+                run.words[place] = is_masked ? code_of_mask(0) : 0;
+                largest = is_masked ? max_of(largest, code_of_mask(0)) : largest;
             }
-            const bool is_flagged = segments.flagged >> segment & 1;
-            const auto table_of = [&](uint32_t place) {
-                if (lane_id() >= lanes || place >= end) {
-                    return ContextTable::none();
-                }
-                const uint32_t own = run.contexts[place];
-                return tables.of_contexts[is_flagged && own == known.quiet ? known.flagged : own];
-            };
-            ContextTable next = table_of(first + lane_id());
-            for (uint32_t begin = first; begin < end; begin += lanes) {
-                const uint32_t place = begin + lane_id();
-                const ContextTable own = next;
-                // No state waits for the next one.
-                next = table_of(place + lanes);
-                const bool has_code = lane_id() < lanes && place < end;
-                const uint32_t slot = state % TOTAL, ahead = own.of_zero() * (state / TOTAL) + slot;
-                int32_t code = 0;
-                // Most codes are 0, and take no word.
-                if (__all_sync(ALL_LANES, slot < own.of_zero() && ahead >= LOWEST)) {
-                    state = ahead;
-                } else {
-                    code = next_code(words, state, has_code, tables.table(own));
-                }
-                if (has_code) {
-                    run.codes[place] = code;
-                    largest = max_of(largest, code);
-                }
+        }
+        // Groups of all coded segments, one after the other. No state waits for what the next one has.
+        const auto segment_after = [&] {
+            const uint32_t first = coded == 0 ? RUN : (__ffs(int32_t(coded)) - 1) * SEGMENT;
+            coded &= coded - 1;
+            return first;
+        };
+        const auto coding_at = [&](uint32_t begin) {
+            const uint32_t place = begin + lane_id();
+            if (lane_id() >= lanes || place >= count) {
+                return Coding::none();
+            }
+            const Coding own{run.words[place]};
+            return own.is_quiet() && (segments.flagged >> begin / SEGMENT & 1) != 0 ? flagged : own;
+        };
+        uint32_t begin = segment_after();
+        Coding ahead = coding_at(begin);
+        while (begin < count) {
+            const uint32_t place = begin + lane_id();
+            const Coding own = ahead;
+            begin += lanes;
+            begin = begin % SEGMENT == 0 || begin >= count ? segment_after() : begin;
+            ahead = coding_at(begin);
+            const int32_t code = next(tables, own);
+            if (lane_id() < lanes && place < count) {
+                run.words[place] = uint32_t(code);
+                largest = max_of(largest, code);
             }
         }
     }
@@ -154,6 +155,7 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
     const Neighbors neighbors(work.shape, of, unit.range);
     const CompactClass own(work.shape, of.level, of.number);
     const uint32_t kind = kind_of(of);
+    const KindContexts known(kind);
     const auto code = [&](uint32_t place) { return work.block.code(place); };
     Run &run = work.runs[warp_id()];
     for (uint32_t begin = 0; begin < all; begin += OF_BLOCK ? WARPS * RUN : RUN) {
@@ -162,7 +164,12 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
             return first < all ? min_of(all - first, RUN) : 0;
         };
         const uint32_t number = OF_BLOCK ? warp_id() : 0, first = begin + number * RUN, count = count_of(number);
-        const uint32_t quiet = find_contexts(code, neighbors, kind, elements, first, count, run.contexts);
+        const uint32_t quiet =
+            find_contexts(code, neighbors, kind, elements, first, count, [&](uint32_t i, uint32_t context) {
+                const uint32_t quiet = context == known.quiet ? Coding::QUIET : 0;
+                const uint32_t masked = context == known.masked ? Coding::MASKED : 0;
+                run.words[i] = work.tables.of_contexts[context].word | quiet | masked;
+            });
         if (OF_BLOCK) {
             work.quiet[warp_id()] = quiet;
             __syncthreads();
@@ -179,7 +186,7 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
             uint32_t at[3];
             elements.coordinates(first + i, at);
             if (i + lane_id() < count) {
-                work.block.code(own.place(at)) = run.codes[i + lane_id()];
+                work.block.code(own.place(at)) = int32_t(run.words[i + lane_id()]);
             }
         }
     }
@@ -238,12 +245,12 @@ __device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan
     return found;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     blocks_decode_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
                         const __grid_constant__ Request request) {
     extern __shared__ __align__(16) uint8_t near[];
-    __shared__ ContextTable of_contexts[blocks::CONTEXTS];
+    __shared__ Coding of_contexts[blocks::CONTEXTS];
     __shared__ Run runs[WARPS];
     __shared__ uint32_t quiet[WARPS];
     launch_dependents_and_wait();
@@ -260,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const DecodeTable *all = reinterpret_cast<const DecodeTable *>(tables.tables);
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
         const uint32_t number = tables.of_context[i];
-        of_contexts[i] = ContextTable{number | all[number].of_zero() << 8};
+        of_contexts[i] = Coding{number | all[number].of_zero() << 8};
     }
     // Contexts have ascending numbers of tables.
     const uint32_t near_tables = min_of(tables.of_context[blocks::CONTEXTS - 1] + 1u, blocks::NEAR_TABLES);

@@ -5,21 +5,31 @@
 #include "blocks/constants.cuh"
 #include "blocks/packed.cuh"
 #include "blocks/structs.cuh"
+#include "blocks/symbol.cuh"
 #include "device/warp.cuh"
 
 constexpr uint32_t TOTAL = 1u << blocks::TABLE_LOG2;
 
-// The slots of a symbol, as a word.
+// The slots of a symbol, and how many bits behind it are coded with it, as a word.
 struct Interval {
     uint32_t word;
 
+    static constexpr uint32_t SYMBOL_SHIFT = 2 * blocks::TABLE_LOG2, BITS_SHIFT = SYMBOL_SHIFT + 7;
+
     __device__ inline explicit Interval(uint32_t word) : word(word) {}
     __device__ inline Interval(uint32_t symbol, uint32_t start, uint32_t frequency)
-        : word(start | (frequency - 1) << blocks::TABLE_LOG2 | symbol << 2 * blocks::TABLE_LOG2) {}
+        : word(start | (frequency - 1) << blocks::TABLE_LOG2 | symbol << SYMBOL_SHIFT |
+               min_of(bits_of_symbol(symbol), EARLY_BITS) << BITS_SHIFT) {}
     __device__ inline uint32_t start() const { return word % TOTAL; }
     __device__ inline uint32_t frequency() const { return (word >> blocks::TABLE_LOG2) % TOTAL + 1; }
-    __device__ inline uint32_t symbol() const { return word >> 2 * blocks::TABLE_LOG2; }
+    __device__ inline uint32_t symbol() const { return word >> SYMBOL_SHIFT & 127; }
+    __device__ inline uint32_t early_bits() const { return word >> BITS_SHIFT; }
+    // Whether there are more bits behind the symbol: from four times one more than the early ones on.
+    __device__ inline bool has_late_bits() const {
+        return word >= EARLY_BITS << BITS_SHIFT && symbol() >= 4 * (EARLY_BITS + 1);
+    }
 };
+static_assert(EARLY_BITS < 8 && blocks::SYMBOLS <= 128, "all fields fit into a word");
 
 // A table for decoding. It is small, so that tables fit into shared memory: the slots are in parts of eight, each of
 // which has the number of its first interval and, above it, a bit for each other slot with which one begins.
@@ -41,6 +51,32 @@ struct DecodeTable {
 };
 static_assert(sizeof(DecodeTable) == blocks::DECODE_TABLE_BYTES && blocks::INTERVALS >= blocks::SYMBOLS,
               "the launcher knows the size");
+
+// The slots of a symbol for encoding: the first, 11 bits; their number, 12 bits; how many bits behind the symbol are
+// coded with it, 3 bits, and apart from it, 4 bits; and the inverse of the number in units of 2^-32, rounded down.
+struct EncodeInterval {
+    uint64_t word;
+
+    static constexpr uint32_t FREQUENCY_BITS = blocks::TABLE_LOG2 + 1,
+                              EARLY_SHIFT = blocks::TABLE_LOG2 + FREQUENCY_BITS, LATE_SHIFT = EARLY_SHIFT + 3;
+
+    __device__ inline explicit EncodeInterval(uint64_t word) : word(word) {}
+    __device__ inline EncodeInterval(uint32_t symbol, uint32_t start, uint32_t frequency) {
+        const uint32_t bits = bits_of_symbol(symbol), early = min_of(bits, EARLY_BITS);
+        const uint32_t inverse = frequency > 1 ? uint32_t((uint64_t(1) << 32) / frequency) : ALL_LANES;
+        word = start | frequency << blocks::TABLE_LOG2 | early << EARLY_SHIFT | (bits - early) << LATE_SHIFT |
+               uint64_t(inverse) << 32;
+    }
+    // Leaves a state as it is: nothing is large enough for it, and the whole is added to nothing.
+    __device__ inline static EncodeInterval none() { return EncodeInterval(0, 0, TOTAL); }
+    __device__ inline uint32_t start() const { return uint32_t(word) % TOTAL; }
+    __device__ inline uint32_t frequency() const {
+        return uint32_t(word) >> blocks::TABLE_LOG2 & ((1u << FREQUENCY_BITS) - 1);
+    }
+    __device__ inline uint32_t early_bits() const { return uint32_t(word) >> EARLY_SHIFT & 7; }
+    __device__ inline uint32_t late_bits() const { return uint32_t(word) >> LATE_SHIFT & 15; }
+    __device__ inline uint32_t inverse() const { return uint32_t(word >> 32); }
+};
 
 // Shared memory for reading tables.
 struct TableScratch {

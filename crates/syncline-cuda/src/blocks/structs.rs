@@ -124,8 +124,7 @@ device_struct! {
     /// The tables of a chunk for encoding.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct EncodeTables {
-        /// Of each table and symbol: its first slot, 16 bits; its number of slots; and the inverse of that number in units
-        /// of 2^-32, rounded down.
+        /// Of each table and symbol an `EncodeInterval` (blocks/tables.cuh).
         pub(super) intervals: [u64; INTERVALS * CONTEXTS],
         /// The number of the table of each context.
         pub(super) of_context: [u8; CONTEXTS.next_multiple_of(4)],
