@@ -7,6 +7,7 @@
 #include "blocks/rans.cuh"
 #include "blocks/segments.cuh"
 #include "blocks/wanted.cuh"
+#include "device/shared.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -33,11 +34,17 @@ struct Run {
 
 // The tables of the block's chunk: as many as there is room for in shared memory, the others where parsing left them.
 struct DecodeTables {
-    const DecodeTable *near, *all;
+    const SharedWords near;
+    const DecodeTable *all;
     const Coding *of_contexts; // in shared memory
 
     __device__ inline Interval find(uint32_t table, uint32_t slot) const {
-        return table < blocks::NEAR_TABLES ? near[table].find(slot) : all[table].find(slot);
+        constexpr uint32_t WORDS = sizeof(DecodeTable) / 4, FIRST_INTERVAL = sizeof(DecodeTable::parts) / 4;
+        if (table >= blocks::NEAR_TABLES) {
+            return all[table].find(slot);
+        }
+        const uint32_t part = near.load_half(2 * WORDS * table + slot / PART_SLOTS);
+        return Interval(near.load(WORDS * table + FIRST_INTERVAL + DecodeTable::interval(part, slot)));
     }
 };
 
@@ -95,41 +102,42 @@ struct Unit {
         const KindContexts known(kind);
         const CodedSegments segments(quiet, flags(tables, known.flag, __popc(quiet)), count);
         const Coding flagged = tables.of_contexts[known.flagged];
-        uint32_t coded = is_empty ? 0 : segments.coded;
-        for (uint32_t first = 0; first < count; first += SEGMENT) {
-            const uint32_t place = first + lane_id();
-            if ((coded >> first / SEGMENT & 1) == 0 && place < count) {
-                const bool is_masked = (quiet >> first / SEGMENT & 1) != 0 && Coding{run.words[place]}.is_masked();
-                run.words[place] = is_masked ? code_of_mask(0) : 0;
-                largest = is_masked ? max_of(largest, code_of_mask(0)) : largest;
-            }
-        }
-        // Groups of all coded segments, one after the other. No state waits for what the next one has.
-        const auto segment_after = [&] {
-            const uint32_t first = coded == 0 ? RUN : (__ffs(int32_t(coded)) - 1) * SEGMENT;
-            coded &= coded - 1;
-            return first;
+        const SharedWords own(run.words);
+        const auto word_of = [&](uint32_t segment) {
+            const uint32_t place = segment * SEGMENT + lane_id();
+            return place < count ? own.load(place) : Coding::none().word;
         };
-        const auto coding_at = [&](uint32_t begin) {
-            const uint32_t place = begin + lane_id();
-            if (lane_id() >= lanes || place >= count) {
-                return Coding::none();
+        uint32_t ahead = word_of(0);
+        for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
+            Coding coding{ahead};
+            ahead = word_of(segment + 1);
+            const uint32_t first = segment * SEGMENT;
+            const bool is_quiet = quiet >> segment & 1, is_flagged = segments.flagged >> segment & 1;
+            // What is not coded, and most of what is.
+            const bool is_expected_mask = is_quiet && !is_flagged && coding.is_masked();
+            largest = is_expected_mask ? max_of(largest, code_of_mask(0)) : largest;
+            if (first + lane_id() < count) {
+                own.store(first + lane_id(), is_expected_mask ? code_of_mask(0) : 0);
             }
-            const Coding own{run.words[place]};
-            return own.is_quiet() && (segments.flagged >> begin / SEGMENT & 1) != 0 ? flagged : own;
-        };
-        uint32_t begin = segment_after();
-        Coding ahead = coding_at(begin);
-        while (begin < count) {
-            const uint32_t place = begin + lane_id();
-            const Coding own = ahead;
-            begin += lanes;
-            begin = begin % SEGMENT == 0 || begin >= count ? segment_after() : begin;
-            ahead = coding_at(begin);
-            const int32_t code = next(tables, own);
-            if (lane_id() < lanes && place < count) {
-                run.words[place] = uint32_t(code);
-                largest = max_of(largest, code);
+            if (is_empty || (is_quiet && !is_flagged)) {
+                continue;
+            }
+            coding = is_flagged && coding.is_quiet() ? flagged : coding;
+            const auto of_group = [&](uint32_t begin) {
+                const uint32_t word = __shfl_sync(ALL_LANES, coding.word, (begin + lane_id()) % WARP);
+                return Coding{lane_id() < lanes ? word : Coding::none().word};
+            };
+            const uint32_t end = min_of(SEGMENT, count - first);
+            Coding next_group = of_group(0);
+            for (uint32_t begin = 0; begin < end; begin += lanes) {
+                const Coding of_this = next_group;
+                // No state waits for it.
+                next_group = of_group(begin + lanes);
+                const int32_t code = next(tables, of_this);
+                if (code != 0) {
+                    own.store(first + begin + lane_id(), uint32_t(code));
+                    largest = max_of(largest, code);
+                }
             }
         }
     }
@@ -284,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     __syncthreads();
     const uint32_t *starts =
         blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
-    const DecodeTables of_chunk{reinterpret_cast<const DecodeTable *>(near), all, of_contexts};
+    const DecodeTables of_chunk{SharedWords(near), all, of_contexts};
     const Found found = decode_codes(input, plan, starts, Work{shape, block, of_chunk, runs, quiet});
     largest = max_of(largest, found.largest);
     // A mask must have a pattern.

@@ -5,6 +5,7 @@
 // THREADS  threads of a block
 #include "blocks/segments.cuh"
 #include "blocks/tables.cuh"
+#include "device/shared.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t LOWEST = 1u << 16, WARPS = THREADS / WARP;
@@ -30,7 +31,8 @@ struct Run {
 
 // The tables of the block's chunk: as many as there is room for in shared memory, the others where they were made.
 struct Coding {
-    const uint64_t *near, *all;
+    const SharedWords near;
+    const uint64_t *all;
     const uint8_t *of_context; // in shared memory
 
     __device__ inline Event event(uint32_t context, int32_t code) const {
@@ -40,7 +42,8 @@ struct Coding {
     }
     __device__ inline EncodeInterval interval(Event event) const {
         const uint32_t number = event.interval();
-        return EncodeInterval(number < blocks::NEAR_TABLES * blocks::INTERVALS ? near[number] : all[number]);
+        return EncodeInterval(number < blocks::NEAR_TABLES * blocks::INTERVALS ? near.load_pair(2 * number)
+                                                                               : all[number]);
     }
 };
 
@@ -52,6 +55,15 @@ struct Taking {
     __device__ inline Taking(const Coding &coding, Event event)
         : interval(coding.interval(event)), bits(event.bits()) {}
     __device__ inline Taking() : interval(EncodeInterval::none()), bits(0) {}
+
+    // Returns what another lane has; nothing if this one `exists` not.
+    __device__ inline Taking of_lane(uint32_t lane, bool exists) const {
+        Taking other;
+        const uint64_t word = __shfl_sync(ALL_LANES, interval.word, lane % WARP);
+        other.bits = __shfl_sync(ALL_LANES, bits, lane % WARP);
+        other.interval.word = exists ? word : other.interval.word;
+        return other;
+    }
 };
 
 // Writes a unit. Each warp of a block of threads has it; the first one codes.
@@ -92,33 +104,32 @@ struct UnitWriter {
 
     // Codes a run, its last element first, and then the flags of its segments. Called by a whole warp.
     __device__ inline void put_run(const Run &run, uint32_t kind) {
-        const uint32_t segments = ceil_div(run.count, SEGMENT);
-        uint32_t coded = (segments < 32 ? (1u << segments) - 1 : ALL_LANES) & ~(run.quiet & ~run.flagged);
-        // Groups of all coded segments, one after the other. No state waits for what the next one has.
-        uint32_t begin = RUN, first = RUN;
-        const auto move = [&] {
-            if (begin > first) {
-                begin -= lanes;
-            } else if (coded == 0) {
-                begin = RUN;
-            } else {
-                const uint32_t number = 31 - __clz(int32_t(coded));
-                coded ^= 1u << number;
-                first = number * SEGMENT;
-                begin = first + (min_of(run.count - first, SEGMENT) - 1) / lanes * lanes;
-            }
+        const SharedWords events(run.events);
+        const auto taking = [&](int32_t segment) {
+            const uint32_t place = uint32_t(segment) * SEGMENT + lane_id();
+            const bool is_coded = segment >= 0 && (run.quiet & ~run.flagged & 1u << segment % 32) == 0;
+            return is_coded && place < run.count ? Taking(coding, Event{events.load(place)}) : Taking();
         };
-        const auto taking = [&] {
-            const uint32_t place = begin + lane_id();
-            return lane_id() < lanes && place < run.count ? Taking(coding, Event{run.events[place]}) : Taking();
-        };
-        move();
-        Taking ahead = taking();
-        while (begin < RUN) {
+        int32_t segment = int32_t(ceil_div(run.count, SEGMENT)) - 1;
+        Taking ahead = taking(segment);
+        for (; segment >= 0; --segment) {
             const Taking own = ahead;
-            move();
-            ahead = taking();
-            put(own);
+            ahead = taking(segment - 1);
+            if ((run.quiet & ~run.flagged & 1u << segment) != 0) {
+                continue;
+            }
+            const auto of_group = [&](uint32_t begin) { return own.of_lane(begin + lane_id(), lane_id() < lanes); };
+            uint32_t begin = (min_of(run.count - segment * SEGMENT, SEGMENT) - 1) / lanes * lanes;
+            Taking next = of_group(begin);
+            for (;; begin -= lanes) {
+                const Taking of_this = next;
+                // No state waits for it.
+                next = of_group(begin - lanes);
+                put(of_this);
+                if (begin == 0) {
+                    break;
+                }
+            }
         }
         // The flags of the quiet segments, one behind the other.
         const bool is_quiet = run.quiet >> lane_id() & 1, is_set = run.flagged >> lane_id() & 1;
@@ -248,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         near[i] = tables.intervals[i];
     }
     __syncthreads();
-    const Coding coding{near, tables.intervals, of_context};
+    const Coding coding{SharedWords(near), tables.intervals, of_context};
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);

@@ -39,9 +39,12 @@ struct DecodeTable {
     uint16_t parts[PARTS];
     uint32_t intervals[blocks::INTERVALS]; // those that are not empty
 
+    // Returns the number of the interval of a slot of a part.
+    __device__ inline static uint32_t interval(uint32_t part, uint32_t slot) {
+        return (part & 255) + __popc(part >> 8 & ((1u << slot % PART_SLOTS) - 1));
+    }
     __device__ inline Interval find(uint32_t slot) const {
-        const uint32_t part = parts[slot / PART_SLOTS], begun = part >> 8 & ((1u << slot % PART_SLOTS) - 1);
-        return Interval(intervals[(part & 255) + __popc(begun)]);
+        return Interval(intervals[interval(parts[slot / PART_SLOTS], slot)]);
     }
     // Returns the frequency of symbol 0, which may be 0.
     __device__ inline uint32_t of_zero() const {
