@@ -27,6 +27,9 @@ struct Coding {
     __device__ inline bool is_masked() const { return (word & MASKED) != 0; }
 };
 
+// Groups that are decoded at once if all of their codes are 0.
+constexpr uint32_t AHEAD = 4;
+
 // A run in shared memory: how its elements are coded, which their codes replace.
 struct Run {
     uint32_t words[RUN];
@@ -43,7 +46,7 @@ struct DecodeTables {
         if (table >= blocks::NEAR_TABLES) {
             return all[table].find(slot);
         }
-        const uint32_t part = near.load_half(2 * WORDS * table + slot / PART_SLOTS);
+        const uint32_t part = near.load(WORDS * table + slot / PART_SLOTS);
         return Interval(near.load(WORDS * table + FIRST_INTERVAL + DecodeTable::interval(part, slot)));
     }
 };
@@ -127,17 +130,36 @@ struct Unit {
                 const uint32_t word = __shfl_sync(ALL_LANES, coding.word, (begin + lane_id()) % WARP);
                 return Coding{lane_id() < lanes ? word : Coding::none().word};
             };
-            const uint32_t end = min_of(SEGMENT, count - first);
-            Coding next_group = of_group(0);
-            for (uint32_t begin = 0; begin < end; begin += lanes) {
-                const Coding of_this = next_group;
-                // No state waits for it.
-                next_group = of_group(begin + lanes);
+            const auto decode_group = [&](uint32_t begin, Coding of_this) {
                 const int32_t code = next(tables, of_this);
                 if (code != 0) {
                     own.store(first + begin + lane_id(), uint32_t(code));
                     largest = max_of(largest, code);
                 }
+            };
+            // Few lanes have several groups at once, if all of their codes are 0. Behind the end there is nothing.
+            for (uint32_t begin = 0; begin < SEGMENT && lanes * AHEAD <= SEGMENT; begin += AHEAD * lanes) {
+                Coding groups[AHEAD];
+                uint32_t state_ahead = state;
+                bool are_zeros = true;
+#pragma unroll
+                for (uint32_t i = 0; i < AHEAD; ++i) {
+                    groups[i] = of_group(begin + i * lanes);
+                    const uint32_t slot = state_ahead % TOTAL;
+                    state_ahead = groups[i].of_zero() * (state_ahead / TOTAL) + slot;
+                    are_zeros &= slot < groups[i].of_zero() && state_ahead >= LOWEST;
+                }
+                if (__all_sync(ALL_LANES, are_zeros)) {
+                    state = state_ahead;
+                    continue;
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < AHEAD; ++i) {
+                    decode_group(begin + i * lanes, groups[i]);
+                }
+            }
+            for (uint32_t begin = 0; begin < SEGMENT && lanes * AHEAD > SEGMENT; begin += lanes) {
+                decode_group(begin, of_group(begin));
             }
         }
     }

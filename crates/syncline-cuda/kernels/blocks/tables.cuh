@@ -31,17 +31,17 @@ struct Interval {
 };
 static_assert(EARLY_BITS < 8 && blocks::SYMBOLS <= 128, "all fields fit into a word");
 
-// A table for decoding. It is small, so that tables fit into shared memory: the slots are in parts of eight, each of
-// which has the number of its first interval and, above it, a bit for each other slot with which one begins.
-constexpr uint32_t PART_SLOTS = 8, PARTS = TOTAL / PART_SLOTS;
+// A table for decoding. It is small, so that tables fit into shared memory: the slots are in parts of 24, each of which
+// has the number of its first interval and, above it, a bit for each other slot with which one begins.
+constexpr uint32_t PART_SLOTS = 24, PARTS = (TOTAL + PART_SLOTS - 1) / PART_SLOTS, NUMBER_BITS = 8;
 
 struct DecodeTable {
-    uint16_t parts[PARTS];
+    uint32_t parts[PARTS];
     uint32_t intervals[blocks::INTERVALS]; // those that are not empty
 
     // Returns the number of the interval of a slot of a part.
     __device__ inline static uint32_t interval(uint32_t part, uint32_t slot) {
-        return (part & 255) + __popc(part >> 8 & ((1u << slot % PART_SLOTS) - 1));
+        return (part & 255) + __popc(part >> NUMBER_BITS & ((1u << slot % PART_SLOTS) - 1));
     }
     __device__ inline Interval find(uint32_t slot) const {
         return Interval(intervals[interval(parts[slot / PART_SLOTS], slot)]);
@@ -84,7 +84,7 @@ struct EncodeInterval {
 // Shared memory for reading tables.
 struct TableScratch {
     uint16_t weights[blocks::CONTEXTS][blocks::SYMBOLS];
-    uint16_t parts[THREADS / WARP][PARTS]; // of the table that a warp makes
+    uint32_t parts[THREADS / WARP][PARTS]; // of the table that a warp makes
     uint8_t of_context[blocks::CONTEXTS];
     uint32_t tables;
     bool is_good;
@@ -187,7 +187,7 @@ template <typename Visit> __device__ inline void for_each_start(const OfSymbols 
 }
 
 // Makes a table for decoding from weights, of which one is not 0. Called by a whole warp.
-__device__ inline void make_table(const uint16_t *weights, uint16_t *parts, DecodeTable &table) {
+__device__ inline void make_table(const uint16_t *weights, uint32_t *parts, DecodeTable &table) {
     OfSymbols own;
     for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
         const uint32_t symbol = OfSymbols::symbol(round);
@@ -202,13 +202,13 @@ __device__ inline void make_table(const uint16_t *weights, uint16_t *parts, Deco
                            count = warp_broadcast(frequency, lane);
             for (uint32_t part = ceil_div(from, PART_SLOTS) + lane_id(); part * PART_SLOTS < from + count;
                  part += WARP) {
-                parts[part] = uint16_t(number);
+                parts[part] = number;
             }
             __syncwarp();
             if (lane_id() == 0) {
                 table.intervals[number] = Interval(of, from, count).word;
                 if (from % PART_SLOTS != 0) {
-                    parts[from / PART_SLOTS] |= uint16_t(1u << (8 + from % PART_SLOTS - 1));
+                    parts[from / PART_SLOTS] |= 1u << (NUMBER_BITS + from % PART_SLOTS - 1);
                 }
             }
             __syncwarp();

@@ -13,12 +13,6 @@ struct SharedWords {
         asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address + 4 * i));
         return word;
     }
-    // Returns the half word of 16 bits with a number.
-    __device__ inline uint32_t load_half(uint32_t i) const {
-        uint16_t half;
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(half) : "r"(address + 2 * i));
-        return half;
-    }
     // Returns two words from an even number on.
     __device__ inline uint64_t load_pair(uint32_t i) const {
         uint64_t pair;
