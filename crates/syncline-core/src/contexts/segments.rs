@@ -29,16 +29,12 @@ enum Coded {
 impl Coded {
     #[inline(always)]
     fn of(segment: &[Event; SEGMENT], contexts: &Contexts) -> Self {
+        let is_calm = |event: &Event| [contexts.quiet(), contexts.masked()].contains(&event.context());
         let expected = [Event::new(0, contexts.quiet()), Event::new(code_of_mask(0), contexts.masked())];
-        let (mut is_calm, mut is_expected) = (true, true);
-        for &event in segment {
-            is_calm &= (event.context() == contexts.quiet()) | (event.context() == contexts.masked());
-            is_expected &= (event == expected[0]) | (event == expected[1]);
-        }
-        match (is_calm, is_expected) {
-            (false, _) => Self::Elements,
-            (true, true) => Self::Flag,
-            (true, false) => Self::Both,
+        match segment {
+            segment if !segment.iter().all(is_calm) => Self::Elements,
+            segment if segment.iter().all(|event| expected.contains(event)) => Self::Flag,
+            _ => Self::Both,
         }
     }
 }
@@ -131,11 +127,9 @@ fn calm_segments(of_codes: &[u8], contexts: &Contexts) -> u32 {
     let (segments, _) = of_codes.as_chunks::<SEGMENT>();
     let mut calm = 0;
     for (number, segment) in segments.iter().enumerate() {
-        let mut others = 0;
-        for &context in segment {
-            others |= u8::from(context != contexts.quiet()) & u8::from(context != contexts.masked());
-        }
-        calm |= u32::from(others == 0) << number;
+        // Whole arrays, so that compilers make vectors of them.
+        let is_other = segment.map(|context| (context != contexts.quiet()) & (context != contexts.masked()));
+        calm |= u32::from(is_other == [false; SEGMENT]) << number;
     }
     calm
 }

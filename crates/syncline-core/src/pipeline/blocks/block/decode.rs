@@ -129,8 +129,10 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         }
         of_codes[len..padded].fill(NO_TABLE);
         read(isa, decoder, (tables, &contexts), &of_codes[..padded], &mut codes[..padded]);
-        let largest = codes[..len].iter().fold(0, |largest, &code| code.max(largest));
-        block.any_masks |= mask_of_code(largest).is_some();
+        if !block.any_masks {
+            let largest = codes[..len].iter().fold(0, |largest, &code| code.max(largest));
+            block.any_masks = mask_of_code(largest).is_some();
+        }
         for ((z, y), codes) in rows().zip(codes[..len].chunks_exact(count[2])) {
             let at = (z * ny + y) * nx + range[2][0];
             block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
