@@ -127,9 +127,10 @@ fn calm_segments(of_codes: &[u8], contexts: &Contexts) -> u32 {
     let (segments, _) = of_codes.as_chunks::<SEGMENT>();
     let mut calm = 0;
     for (number, segment) in segments.iter().enumerate() {
-        // Whole arrays, so that compilers make vectors of them.
-        let is_other = segment.map(|context| (context != contexts.quiet()) & (context != contexts.masked()));
-        calm |= u32::from(is_other == [false; SEGMENT]) << number;
+        let is_other = |context: u8| (context != contexts.quiet()) & (context != contexts.masked());
+        // Mostly the first one tells. Whole arrays, so that compilers make vectors of them.
+        let is_calm = !is_other(segment[0]) && segment.map(is_other) == [false; SEGMENT];
+        calm |= u32::from(is_calm) << number;
     }
     calm
 }
