@@ -87,6 +87,11 @@ pub fn is_calm(context: usize) -> bool {
     context < FLAGS && [0, OF_KIND - 1].contains(&(context % OF_KIND))
 }
 
+/// Returns whether a context is that of flags.
+pub fn is_of_flags(context: usize) -> bool {
+    (FLAGS..FLAGGED).contains(&context)
+}
+
 /// Returns whether a context has nothing in common with the one before.
 pub fn begins_group(context: usize) -> bool {
     match context {
@@ -123,9 +128,9 @@ const fn first_with(masks: i32) -> usize {
 const ANY_MASKED: usize = first_with(1);
 const HALF_MASKED: usize = first_with(NEIGHBORS / 2);
 const ALL_MASKED: usize = first_with(NEIGHBORS);
-/// Half octaves: more than there are, in whole vectors of 16.
-const HALF_OCTAVES: usize = 48;
-const _: () = assert!(ALL_MASKED < HALF_OCTAVES && HALF_MASKED > first_with(NEIGHBORS / 2 - 1));
+/// More half octaves than there are, and a power of two.
+const HALF_OCTAVES: usize = 64;
+const _: () = assert!(ALL_MASKED < 48 && HALF_MASKED > first_with(NEIGHBORS / 2 - 1));
 
 /// Returns the kind of the elements of a class of level `number`.
 pub fn kind_of(number: usize, class: usize) -> usize {
@@ -140,7 +145,8 @@ pub fn kind_of(number: usize, class: usize) -> usize {
 ///
 /// The activity is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
 /// neighbor that does not exist or is of another unit counts as the one on the other side. If `any_masks` is not set,
-/// there are no masks among the codes.
+/// there are no masks among the codes. `sums` and `out` have room for [`CONTEXT_ROOM`] elements more than there are,
+/// which become anything.
 #[inline(always)]
 pub fn context_row<I: InstructionSet>(
     isa: I,
@@ -155,7 +161,8 @@ pub fn context_row<I: InstructionSet>(
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
     let [start, end] = unit.x;
-    let sums = &mut sums[..end - start];
+    let (all_sums, count) = (sums, end - start);
+    let sums = &mut all_sums[..count];
     let mut is_first = true;
     for axis in (0..3).filter(|axis| class >> axis & 1 != 0) {
         let from = class ^ 1 << axis;
@@ -176,17 +183,22 @@ pub fn context_row<I: InstructionSet>(
         }
         is_first = false;
     }
-    let weight = 6 / class.count_ones() as i32;
-    sums.iter_mut().for_each(|sum| *sum *= weight);
-    let out = &mut out[..sums.len()];
+    let weight = WEIGHTS[class.count_ones() as usize];
     #[cfg(target_arch = "x86_64")]
-    let done = isa.avx2().map_or(0, |token| avx2::look_up(token, sums, &contexts.of_half_octaves, out));
-    #[cfg(not(target_arch = "x86_64"))]
-    let done = 0;
-    for (out, &sum) in out[done..].iter_mut().zip(&sums[done..]) {
-        *out = contexts.of_half_octaves[(half_octave(sum) as usize).min(HALF_OCTAVES - 1)];
+    if let Some(token) = isa.avx2() {
+        let padded = count.next_multiple_of(CONTEXT_ROOM);
+        return avx2::look_up(token, (&all_sums[..padded], weight), &contexts.of_half_octaves, &mut out[..padded]);
+    }
+    for (out, &sum) in out[..count].iter_mut().zip(&*sums) {
+        *out = contexts.of_half_octaves[half_octave(weight * sum) as usize % HALF_OCTAVES];
     }
 }
+
+/// Elements behind a row that its memory has room for.
+pub const CONTEXT_ROOM: usize = 8;
+
+/// What each of the neighbors of an element counts, by the number of its axes: all of them are [`NEIGHBORS`].
+const WEIGHTS: [i32; 4] = [0, NEIGHBORS / 2, NEIGHBORS / 4, NEIGHBORS / 6];
 
 /// Returns what a code counts.
 #[inline(always)]
@@ -274,10 +286,13 @@ mod tests {
         let masks =
             (1..=NEIGHBORS).flat_map(|masks| [0, 1, NEIGHBORS * LARGEST].map(|sum| (masks << MASK_SHIFT) + sum));
         let (sums, table): (Vec<i32>, _) =
-            ((0..=NEIGHBORS * LARGEST).chain(masks).collect(), std::array::from_fn(|i| i as u8 * 5));
-        let mut out = vec![0; sums.len()];
-        let done = avx2::look_up(token, &sums, &table, &mut out);
-        assert_eq!(done, sums.len() / 8 * 8);
-        assert!(out[..done].iter().zip(&sums).all(|(&out, &sum)| out == table[half_octave(sum) as usize]));
+            ((0..=NEIGHBORS * LARGEST).chain(masks).collect(), std::array::from_fn(|i| i as u8 * 3));
+        for weight in [1, 3] {
+            // Vectors are whole.
+            let sums: Vec<i32> = sums.iter().map(|sum| sum / weight).take(sums.len() / 8 * 8).collect();
+            let mut out = vec![0; sums.len()];
+            avx2::look_up(token, (&sums, weight), &table, &mut out);
+            assert!(out.iter().zip(&sums).all(|(&out, &sum)| out == table[half_octave(weight * sum) as usize]));
+        }
     }
 }

@@ -31,10 +31,14 @@ impl Coded {
     fn of(segment: &[Event; SEGMENT], contexts: &Contexts) -> Self {
         let is_calm = |event: &Event| [contexts.quiet(), contexts.masked()].contains(&event.context());
         let expected = [Event::new(0, contexts.quiet()), Event::new(code_of_mask(0), contexts.masked())];
+        let is_expected = |event: Event| (event == expected[0]) | (event == expected[1]);
         match segment {
-            segment if !segment.iter().all(is_calm) => Self::Elements,
-            segment if segment.iter().all(|event| expected.contains(event)) => Self::Flag,
-            _ => Self::Both,
+            // Mostly the first one tells.
+            [first, ..] if !is_calm(first) => Self::Elements,
+            // Whole arrays, so that compilers make vectors of them.
+            _ if segment.map(is_expected) == [true; SEGMENT] => Self::Flag,
+            _ if segment.iter().all(is_calm) => Self::Both,
+            _ => Self::Elements,
         }
     }
 }
@@ -52,6 +56,11 @@ pub fn append(
         let (segments, rest) = run.as_chunks::<SEGMENT>();
         let mut coded = [Coded::Elements; SEGMENTS];
         coded.iter_mut().zip(segments).for_each(|(coded, segment)| *coded = Coded::of(segment, contexts));
+        if coded.iter().all(|&coded| coded == Coded::Elements) {
+            events.extend_from_slice(run);
+            end(events, ends);
+            continue;
+        }
         let flag = |is_set: bool| Event::new(if is_set { code_of_mask(0) } else { 0 }, contexts.flag);
         let flagged = coded.iter().filter(|&&coded| coded != Coded::Elements);
         events.extend(flagged.map(|&coded| flag(coded == Coded::Both)));
@@ -127,9 +136,9 @@ fn calm_segments(of_codes: &[u8], contexts: &Contexts) -> u32 {
     let (segments, _) = of_codes.as_chunks::<SEGMENT>();
     let mut calm = 0;
     for (number, segment) in segments.iter().enumerate() {
-        let is_other = |context: u8| (context != contexts.quiet()) & (context != contexts.masked());
-        // Mostly the first one tells. Whole arrays, so that compilers make vectors of them.
-        let is_calm = !is_other(segment[0]) && segment.map(is_other) == [false; SEGMENT];
+        let is_expected = |context: &u8| [contexts.quiet(), contexts.masked()].contains(context);
+        // Mostly all are quiet, or one of the first tells.
+        let is_calm = *segment == [contexts.quiet(); SEGMENT] || segment.iter().all(is_expected);
         calm |= u32::from(is_calm) << number;
     }
     calm
