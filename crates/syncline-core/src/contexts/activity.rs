@@ -35,10 +35,9 @@ const NEIGHBORS: i32 = 12;
 /// The contexts of elements of a kind, or what stands for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contexts {
-    /// That of each half octave of the activity, of elements without masks around them.
-    half_octaves: [u8; 32],
-    /// Those of elements with fewer than half, at least half, and all of their neighbors masked.
-    among_masks: [u8; AMONG_MASKS],
+    /// That of each half octave of the activity. With the weight of a mask, the number of half octaves says how many of
+    /// the neighbors are masked.
+    of_half_octaves: [u8; HALF_OCTAVES],
     /// That of the flags of segments.
     pub flag: u8,
     /// That of quiet elements of segments whose flag is set.
@@ -51,13 +50,15 @@ impl Contexts {
         /// Half octaves before this one have contexts of their own.
         const FIRST_SHARED: usize = 10;
         let first = kind * OF_KIND;
-        let bin = |half_octave: usize| match half_octave.checked_sub(FIRST_SHARED) {
-            None => half_octave,
-            Some(above) => (FIRST_SHARED + above / 2).min(BINS - 1),
+        let bin = |half_octave: usize| match half_octave {
+            0..FIRST_SHARED => half_octave,
+            ALL_MASKED.. => BINS + 2,
+            HALF_MASKED.. => BINS + 1,
+            ANY_MASKED.. => BINS,
+            _ => (FIRST_SHARED + (half_octave - FIRST_SHARED) / 2).min(BINS - 1),
         };
         Self {
-            half_octaves: std::array::from_fn(|half_octave| (first + bin(half_octave)) as u8),
-            among_masks: std::array::from_fn(|share| (first + BINS + share) as u8),
+            of_half_octaves: std::array::from_fn(|half_octave| (first + bin(half_octave)) as u8),
             flag: (FLAGS + kind) as u8,
             flagged: (FLAGGED + kind) as u8,
         }
@@ -65,34 +66,31 @@ impl Contexts {
 
     /// Returns what stands for the contexts.
     pub fn map(self, of: impl Fn(u8) -> u8) -> Self {
-        Self {
-            half_octaves: self.half_octaves.map(&of),
-            among_masks: self.among_masks.map(&of),
-            flag: of(self.flag),
-            flagged: of(self.flagged),
-        }
+        Self { of_half_octaves: self.of_half_octaves.map(&of), flag: of(self.flag), flagged: of(self.flagged) }
     }
 
     /// Returns the context of elements whose neighbors all have code 0.
     #[inline(always)]
     pub const fn quiet(&self) -> u8 {
-        self.half_octaves[0]
+        self.of_half_octaves[0]
     }
 
     /// Returns the context of elements whose neighbors are all masked.
     #[inline(always)]
     pub const fn masked(&self) -> u8 {
-        self.among_masks[AMONG_MASKS - 1]
+        self.of_half_octaves[ALL_MASKED]
     }
 }
 
 /// Returns whether a context is calm: all codes around are 0, or all neighbors are masked.
 pub fn is_calm(context: usize) -> bool {
-    context < FLAGS && matches!(context % OF_KIND, 0 | LAST_OF_KIND)
+    context < FLAGS && [0, OF_KIND - 1].contains(&(context % OF_KIND))
 }
 
-/// The last context of a kind, by its number in the kind: that of elements whose neighbors are all masked.
-const LAST_OF_KIND: usize = OF_KIND - 1;
+/// Returns whether a context is that of flags.
+pub fn is_of_flags(context: usize) -> bool {
+    (FLAGS..FLAGGED).contains(&context)
+}
 
 /// Returns whether a context has nothing in common with the one before.
 pub fn begins_group(context: usize) -> bool {
@@ -113,13 +111,26 @@ pub struct Unit {
 
 /// Returns the half octave of 3 + 2 `activity`, counted from that of 3. Exact: the number fits an f32.
 #[inline(always)]
-fn half_octave(activity: i32) -> u32 {
+const fn half_octave(activity: i32) -> u32 {
     (((3 + 2 * activity) as f32).to_bits() >> HALF_OCTAVE_SHIFT) - FIRST_HALF_OCTAVE
 }
 
 /// Bits of an f32 below its exponent and the highest of its fraction, and what is left of 3.0 without them.
 const HALF_OCTAVE_SHIFT: i32 = 22;
 const FIRST_HALF_OCTAVE: u32 = 3.0f32.to_bits() >> HALF_OCTAVE_SHIFT;
+
+/// Returns the first half octave of elements next to masks, of which there are so many among [`NEIGHBORS`].
+const fn first_with(masks: i32) -> usize {
+    half_octave(masks << MASK_SHIFT) as usize
+}
+
+/// The first half octaves of elements that have any masks around them, at least half, and only masks.
+const ANY_MASKED: usize = first_with(1);
+const HALF_MASKED: usize = first_with(NEIGHBORS / 2);
+const ALL_MASKED: usize = first_with(NEIGHBORS);
+/// More half octaves than there are, and a power of two.
+const HALF_OCTAVES: usize = 64;
+const _: () = assert!(ALL_MASKED < 48 && HALF_MASKED > first_with(NEIGHBORS / 2 - 1));
 
 /// Returns the kind of the elements of a class of level `number`.
 pub fn kind_of(number: usize, class: usize) -> usize {
@@ -134,7 +145,8 @@ pub fn kind_of(number: usize, class: usize) -> usize {
 ///
 /// The activity is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
 /// neighbor that does not exist or is of another unit counts as the one on the other side. If `any_masks` is not set,
-/// there are no masks among the codes.
+/// there are no masks among the codes. `sums` and `out` have room for [`CONTEXT_ROOM`] elements more than there are,
+/// which become anything.
 #[inline(always)]
 pub fn context_row<I: InstructionSet>(
     isa: I,
@@ -149,7 +161,8 @@ pub fn context_row<I: InstructionSet>(
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
     let [start, end] = unit.x;
-    let sums = &mut sums[..end - start];
+    let (all_sums, count) = (sums, end - start);
+    let sums = &mut all_sums[..count];
     let mut is_first = true;
     for axis in (0..3).filter(|axis| class >> axis & 1 != 0) {
         let from = class ^ 1 << axis;
@@ -170,26 +183,22 @@ pub fn context_row<I: InstructionSet>(
         }
         is_first = false;
     }
-    let weight = 6 / class.count_ones() as i32;
-    sums.iter_mut().for_each(|sum| *sum *= weight);
-    let out = &mut out[..sums.len()];
+    let weight = WEIGHTS[class.count_ones() as usize];
     #[cfg(target_arch = "x86_64")]
-    let done = isa.avx2().map_or(0, |token| avx2::look_up(token, sums, &contexts.half_octaves, out));
-    #[cfg(not(target_arch = "x86_64"))]
-    let done = 0;
-    for (out, &sum) in out[done..].iter_mut().zip(&sums[done..]) {
-        *out = contexts.half_octaves[half_octave(sum) as usize % 32];
+    if let Some(token) = isa.avx2() {
+        let padded = count.next_multiple_of(CONTEXT_ROOM);
+        return avx2::look_up(token, (&all_sums[..padded], weight), &contexts.of_half_octaves, &mut out[..padded]);
     }
-    if any_masks {
-        for (out, &sum) in out.iter_mut().zip(&*sums) {
-            let [few, many, all] = contexts.among_masks;
-            let masks = sum >> MASK_SHIFT;
-            let among = if masks == NEIGHBORS { all } else { few };
-            let among = if masks >= NEIGHBORS / 2 && masks < NEIGHBORS { many } else { among };
-            *out = if masks > 0 { among } else { *out };
-        }
+    for (out, &sum) in out[..count].iter_mut().zip(&*sums) {
+        *out = contexts.of_half_octaves[half_octave(weight * sum) as usize % HALF_OCTAVES];
     }
 }
+
+/// Elements behind a row that its memory has room for.
+pub const CONTEXT_ROOM: usize = 8;
+
+/// What each of the neighbors of an element counts, by the number of its axes: all of them are [`NEIGHBORS`].
+const WEIGHTS: [i32; 4] = [0, NEIGHBORS / 2, NEIGHBORS / 4, NEIGHBORS / 6];
 
 /// Returns what a code counts.
 #[inline(always)]
@@ -228,7 +237,7 @@ mod tests {
     #[test]
     fn bins_ascend_without_gaps() {
         let mut last = 0;
-        let bins = Contexts::of_kind(0).half_octaves;
+        let bins = Contexts::of_kind(0).of_half_octaves;
         for activity in 0..=NEIGHBORS * LARGEST {
             let own = bins[half_octave(activity) as usize];
             assert!(own == last || own == last + 1, "{activity}");
@@ -238,10 +247,28 @@ mod tests {
     }
 
     #[test]
+    fn half_octaves_tell_how_many_neighbors_are_masked() {
+        let bins = Contexts::of_kind(0).of_half_octaves;
+        for (masks, weight) in
+            [2, 3, 6].into_iter().flat_map(|weight| (1..=12 / weight).map(move |masks| (masks, weight)))
+        {
+            let expected = match 2 * masks * weight {
+                0..12 => BINS,
+                12..24 => BINS + 1,
+                _ => BINS + 2,
+            };
+            for rest in [0, 1, LARGEST * (12 - masks * weight)] {
+                let own = bins[half_octave((masks * weight << MASK_SHIFT) + rest) as usize];
+                assert_eq!(usize::from(own), expected, "{masks} of {weight}, {rest}");
+            }
+        }
+    }
+
+    #[test]
     fn contexts_of_all_kinds_are_all_contexts() {
         let all = |kind| {
-            let Contexts { half_octaves, among_masks, flag, flagged } = Contexts::of_kind(kind);
-            half_octaves.into_iter().chain(among_masks).chain([flag, flagged])
+            let Contexts { of_half_octaves, flag, flagged } = Contexts::of_kind(kind);
+            of_half_octaves.into_iter().chain([flag, flagged])
         };
         let mut contexts: Vec<usize> = (0..KINDS).flat_map(all).map(usize::from).collect();
         contexts.sort_unstable();
@@ -256,10 +283,16 @@ mod tests {
     #[test]
     fn vectors_look_up_what_single_elements_do() {
         let Some(token) = crate::simd::Avx2::detected() else { return };
-        let (sums, table): (Vec<i32>, _) = ((0..=NEIGHBORS * LARGEST).collect(), std::array::from_fn(|i| i as u8 * 7));
-        let mut out = vec![0; sums.len()];
-        let done = avx2::look_up(token, &sums, &table, &mut out);
-        assert_eq!(done, sums.len() / 8 * 8);
-        assert!(out[..done].iter().zip(&sums).all(|(&out, &sum)| out == table[half_octave(sum) as usize]));
+        let masks =
+            (1..=NEIGHBORS).flat_map(|masks| [0, 1, NEIGHBORS * LARGEST].map(|sum| (masks << MASK_SHIFT) + sum));
+        let (sums, table): (Vec<i32>, _) =
+            ((0..=NEIGHBORS * LARGEST).chain(masks).collect(), std::array::from_fn(|i| i as u8 * 3));
+        for weight in [1, 3] {
+            // Vectors are whole.
+            let sums: Vec<i32> = sums.iter().map(|sum| sum / weight).take(sums.len() / 8 * 8).collect();
+            let mut out = vec![0; sums.len()];
+            avx2::look_up(token, (&sums, weight), &table, &mut out);
+            assert!(out.iter().zip(&sums).all(|(&out, &sum)| out == table[half_octave(weight * sum) as usize]));
+        }
     }
 }

@@ -9,8 +9,8 @@ mod encode;
 
 pub use encode::{Encoder, Events};
 
-use super::activity::{CONTEXTS, Contexts, is_calm};
-use super::symbol::{SYMBOLS, Symbol};
+use super::activity::{CONTEXTS, Contexts, is_calm, is_of_flags};
+use super::symbol::{FIRST_MASK, SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
 use crate::simd::InstructionSet;
 
@@ -41,6 +41,8 @@ pub struct SlotTables {
     slots: Vec<u32>,
     /// The number of the table of each context.
     pub(super) of_contexts: [u8; CONTEXTS],
+    /// Whether any element may have a mask.
+    pub any_masks: bool,
 }
 
 /// The number of the table of what is behind the last event of a list: it leaves a state as it is.
@@ -102,7 +104,13 @@ impl SlotTables {
         }
         let none = &mut slots[usize::from(NO_TABLE) << TABLE_LOG2..];
         none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
-        Self { slots, of_contexts }
+        let is_mask = |symbol: usize| symbol >= usize::from(FIRST_MASK);
+        let has_masks = |table: &Table| (0..SYMBOLS).any(|symbol| is_mask(symbol) && table.frequency(symbol) > 0);
+        // Flags that are set have such symbols.
+        let of_elements = (0..CONTEXTS).filter(|&context| !is_of_flags(context));
+        let mut of_elements = of_elements.map(|context| &tables.tables[usize::from(tables.of_context[context])]);
+        let any_masks = of_elements.any(has_masks);
+        Self { slots, of_contexts, any_masks }
     }
 
     /// Returns the numbers of the tables of the contexts of a kind.

@@ -1,6 +1,9 @@
 //! Runs of elements in segments (`docs/FORMAT.md`, "Segments"): where only zeros or masks are to be expected, a flag
 //! says whether there is anything else, and if there is not, no element is coded.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
 use super::activity::Contexts;
 use super::event::{Event, EventCounts};
 use super::lanes::{Decoder, MOST_LANES, NO_TABLE, SlotTables};
@@ -29,18 +32,29 @@ enum Coded {
 impl Coded {
     #[inline(always)]
     fn of(segment: &[Event; SEGMENT], contexts: &Contexts) -> Self {
+        let is_calm = |event: &Event| [contexts.quiet(), contexts.masked()].contains(&event.context());
         let expected = [Event::new(0, contexts.quiet()), Event::new(code_of_mask(0), contexts.masked())];
-        let (mut is_calm, mut is_expected) = (true, true);
-        for &event in segment {
-            is_calm &= (event.context() == contexts.quiet()) | (event.context() == contexts.masked());
-            is_expected &= (event == expected[0]) | (event == expected[1]);
-        }
-        match (is_calm, is_expected) {
-            (false, _) => Self::Elements,
-            (true, true) => Self::Flag,
-            (true, false) => Self::Both,
+        match segment {
+            // Mostly the first one tells.
+            [first, ..] if !is_calm(first) => Self::Elements,
+            _ if are_of(segment, expected) => Self::Flag,
+            _ if segment.iter().all(is_calm) => Self::Both,
+            _ => Self::Elements,
         }
     }
+}
+
+/// Returns whether each event of a segment is one of two.
+#[inline(always)]
+fn are_of(segment: &[Event; SEGMENT], [first, second]: [Event; 2]) -> bool {
+    // Eight at a time, so that compilers make vectors of them.
+    let mut others = [0; 8];
+    for events in segment.as_chunks::<8>().0 {
+        for (other, event) in others.iter_mut().zip(events) {
+            *other |= (event.0 ^ first.0).min(event.0 ^ second.0);
+        }
+    }
+    others == [0; 8]
 }
 
 /// Appends the events of a class of a unit, whose elements have the events `all`, to those that are coded, counts them,
@@ -56,6 +70,11 @@ pub fn append(
         let (segments, rest) = run.as_chunks::<SEGMENT>();
         let mut coded = [Coded::Elements; SEGMENTS];
         coded.iter_mut().zip(segments).for_each(|(coded, segment)| *coded = Coded::of(segment, contexts));
+        if coded.iter().all(|&coded| coded == Coded::Elements) {
+            events.extend_from_slice(run);
+            end(events, ends);
+            continue;
+        }
         let flag = |is_set: bool| Event::new(if is_set { code_of_mask(0) } else { 0 }, contexts.flag);
         let flagged = coded.iter().filter(|&&coded| coded != Coded::Elements);
         events.extend(flagged.map(|&coded| flag(coded == Coded::Both)));
@@ -105,7 +124,7 @@ pub fn read<I: InstructionSet>(
         None => codes.fill(0),
     };
     for (of_codes, codes) in of_codes.chunks(LONGEST_RUN).zip(codes.chunks_mut(LONGEST_RUN)) {
-        let calm = calm_segments(of_codes, contexts);
+        let calm = calm_segments(isa, of_codes, contexts);
         if calm == 0 {
             list(of_codes, codes);
             continue;
@@ -127,17 +146,22 @@ pub fn read<I: InstructionSet>(
 
 /// Returns a bit for each segment of a run: whether all of its contexts are calm.
 #[inline(always)]
-fn calm_segments(of_codes: &[u8], contexts: &Contexts) -> u32 {
+fn calm_segments<I: InstructionSet>(isa: I, of_codes: &[u8], contexts: &Contexts) -> u32 {
     let (segments, _) = of_codes.as_chunks::<SEGMENT>();
-    let mut calm = 0;
-    for (number, segment) in segments.iter().enumerate() {
-        let mut others = 0;
-        for &context in segment {
-            others |= u8::from(context != contexts.quiet()) & u8::from(context != contexts.masked());
-        }
-        calm |= u32::from(others == 0) << number;
+    let calm = [contexts.quiet(), contexts.masked()];
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx2() {
+        return avx2::segments_of(token, segments, calm);
     }
-    calm
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = isa;
+    segments_of(segments, calm)
+}
+
+/// Returns a bit for each of up to 32 segments: whether each of its bytes is one of two.
+fn segments_of(segments: &[[u8; SEGMENT]], bytes: [u8; 2]) -> u32 {
+    let are_all = |segment: &[u8; SEGMENT]| segment.iter().all(|byte| bytes.contains(byte));
+    segments.iter().rev().fold(0, |found, segment| found << 1 | u32::from(are_all(segment)))
 }
 
 /// Gathers the tables of the elements of the segments of a run that are not skipped. Returns how many elements these
@@ -304,6 +328,24 @@ mod tests {
             let (codes, _) = simd::run(ReadClasses { decoder, tables: &tables, classes: &classes });
             let masks: Vec<i32> = (0..MASKS).map(code_of_mask).collect();
             prop_assert!(codes.iter().all(|code| code.unsigned_abs() < CODE_LIMIT || masks.contains(code)));
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn vectors_find_the_segments_that_bytes_do() {
+        let Some(token) = crate::simd::Avx2::detected() else { return };
+        let mut random = 1u32;
+        for count in [0, 1, 7, 31, 32] {
+            let mut segments = vec![[3; SEGMENT]; count];
+            for segment in segments.iter_mut().skip(1) {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                segment[(random >> 8) as usize % SEGMENT] = 7;
+                segment[(random >> 16) as usize % SEGMENT] += (random >> 24) as u8 % 2;
+            }
+            let found = avx2::segments_of(token, &segments, [3, 7]);
+            assert_eq!(found, segments_of(&segments, [3, 7]));
+            assert!(count < 7 || (found & 1 != 0 && found.count_ones() < count as u32));
         }
     }
 

@@ -43,13 +43,13 @@ impl<T: Real> Quantizer<T> {
     /// Returns the value of a code; of a mask, the prediction.
     #[inline(always)]
     pub fn value(&self, on_grid: bool, predicted: T, code: i32) -> T {
-        let code = if code < CODE_LIMIT as i32 { code } else { 0 };
+        let is_mask = code >= CODE_LIMIT as i32;
         if on_grid {
-            return self.linear.value(self.on_grid(predicted).wrapping_add(code));
+            return self.linear.value(self.on_grid(predicted).wrapping_add(if is_mask { 0 } else { code }));
         }
         let value = T::from_code(code).mul_add(self.interpolation.constants()[0], predicted);
-        // A code of 0 gives the prediction itself, of whatever sign.
-        if code != 0 { value } else { predicted }
+        // A code of 0 gives the prediction itself, of whatever sign. One choice, so that compilers make vectors of this.
+        if (code == 0) | is_mask { predicted } else { value }
     }
 
     /// Quantizes the differences of a row of elements from their predictions.

@@ -1,7 +1,7 @@
 //! The elements of a block to codes.
 
 use super::{Block, UnitEvents};
-use crate::contexts::{Contexts, Event, EventCounts, Unit, context_row, kind_of};
+use crate::contexts::{CONTEXT_ROOM, Contexts, Event, EventCounts, Unit, context_row, kind_of};
 use crate::pipeline::blocks::anchors::Anchor;
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
@@ -119,9 +119,8 @@ impl<T: Real> Block<T> {
         if start >= end {
             return;
         }
-        let contexts = &mut contexts[..end - start];
         let known = (&self.code_lattice[..], &self.codes[number]);
-        context_row(isa, known, (level, number), class, at, &part, (of_kind, self.any_masks), (sums, contexts));
+        context_row(isa, known, (level, number), class, at, &part, (of_kind, self.any_masks), (sums, &mut *contexts));
         let [_, ny, nx] = level.class(class);
         let codes = &self.codes[number][class][(at[0] * ny + at[1]) * nx..][start..end];
         let events = &mut self.units[self.first_unit + unit].of_class;
@@ -156,8 +155,8 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
         let in_boxes = number == 0 && plan.division != Division::One;
         let of_kind = Contexts::of_kind(kind_of(number, class));
         let [mut x, mut predicted, mut rounded] = [(); 3].map(|()| vec![T::from_bits(0); nx]);
-        let [mut codes, mut sums] = [(); 2].map(|()| vec![0; nx]);
-        let [mut masks, mut contexts] = [(); 2].map(|()| vec![0; nx]);
+        let (mut codes, mut sums) = (vec![0; nx], vec![0; nx + CONTEXT_ROOM]);
+        let (mut masks, mut contexts) = (vec![0; nx], vec![0; nx + CONTEXT_ROOM]);
         for z in 0..nz {
             for y in 0..ny {
                 let values = &mut values[(z * ny + y) * nx..][..nx];
