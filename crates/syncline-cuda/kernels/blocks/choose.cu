@@ -10,7 +10,7 @@
 
 static_assert(THREADS == FIRST_PLANS * WARP, "a warp for each plan");
 // A lane takes about two bytes more than it carries.
-constexpr uint32_t BYTES_OF_LANE = 512;
+constexpr uint32_t BYTES_OF_LANE = 256;
 
 // Returns the bits of counted symbols, in units of 2^-16. Called by a whole warp.
 __device__ inline uint64_t cost_of(const uint32_t *counts) {

@@ -75,7 +75,7 @@ pub(super) fn choose<T: Real>(
 /// that parts are read fast, and many states, so that units are; but few, so that they take few bytes.
 fn division(bytes: u64) -> (Division, u8) {
     // A state takes about two bytes more than it carries.
-    const BYTES_OF_LANE: u64 = 512;
+    const BYTES_OF_LANE: u64 = 256;
     let (division, units) = match bytes {
         0..16_384 => (Division::One, 1),
         16_384..73_728 => (Division::Two, 2),
