@@ -151,8 +151,7 @@ pub fn kind_of(number: usize, class: usize) -> usize {
 pub fn context_row<I: InstructionSet>(
     isa: I,
     (lattice, codes): (&[i32], &Classes<i32>),
-    (level, number): (&Level, usize),
-    class: usize,
+    (level, number, class): (&Level, usize, usize),
     at: [usize; 2],
     unit: &Unit,
     (contexts, any_masks): (&Contexts, bool),
@@ -258,7 +257,7 @@ mod tests {
                 _ => BINS + 2,
             };
             for rest in [0, 1, LARGEST * (12 - masks * weight)] {
-                let own = bins[half_octave((masks * weight << MASK_SHIFT) + rest) as usize];
+                let own = bins[half_octave(((masks * weight) << MASK_SHIFT) + rest) as usize];
                 assert_eq!(usize::from(own), expected, "{masks} of {weight}, {rest}");
             }
         }

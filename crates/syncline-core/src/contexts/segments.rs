@@ -69,7 +69,10 @@ pub fn append(
     for run in all.chunks(LONGEST_RUN) {
         let (segments, rest) = run.as_chunks::<SEGMENT>();
         let mut coded = [Coded::Elements; SEGMENTS];
-        coded.iter_mut().zip(segments).for_each(|(coded, segment)| *coded = Coded::of(segment, contexts));
+        // Not by a closure, which would not become instructions of the caller's instruction set.
+        for (coded, segment) in coded.iter_mut().zip(segments) {
+            *coded = Coded::of(segment, contexts);
+        }
         if coded.iter().all(|&coded| coded == Coded::Elements) {
             events.extend_from_slice(run);
             end(events, ends);

@@ -125,7 +125,7 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         for ((z, y), start) in rows().zip((0..len).step_by(count[2])) {
             let known = (&block.code_lattice[..], &block.codes[number]);
             let (contexts, out) = ((&contexts, block.any_masks), (&mut sums[..], &mut of_codes[start..]));
-            context_row(isa, known, (&level, number), class, [z, y], &part, contexts, out);
+            context_row(isa, known, (&level, number, class), [z, y], &part, contexts, out);
         }
         of_codes[len..padded].fill(NO_TABLE);
         read(isa, decoder, (tables, &contexts), &of_codes[..padded], &mut codes[..padded]);
