@@ -1,5 +1,5 @@
-//! Lossless streams of LZSS chunks on the GPU, with and without Huffman coding: writes and reads the same bytes as the
-//! coders `lzss` and `lzss+huffman` of `syncline_core`.
+//! Lossless streams on the GPU: writes the same bytes as the coders `lzss` and `lzss+huffman` of `syncline_core`, and
+//! reads what all coders write.
 //!
 //! The host makes the small decisions (how a chunk is coded, where its sections are) from counts of the device; array
 //! data and tokens never leave the device.
@@ -8,6 +8,7 @@ mod compress;
 mod cost_model;
 mod decompress;
 mod planes;
+mod read_numbers;
 mod read_tokens;
 mod record_headers;
 mod records;
@@ -25,5 +26,5 @@ pub fn specializations() -> Vec<Specialization> {
     let of_elements = [1, 2, 4, 8].into_iter().flat_map(|bytes| {
         [tiles::TileKernels::specialization(bytes), record_headers::RecordHeaderKernels::specialization(bytes)]
     });
-    of_elements.collect()
+    of_elements.chain(read_numbers::specializations()).collect()
 }

@@ -4,6 +4,7 @@
 // THREADS  threads of a block, which processes a chunk; at least MOST_BLOCKS
 #include "device/block.cuh"
 #include "lossless/tile.cuh"
+#include "lossless/bases.cuh"
 #include "lossless/record_headers.cuh"
 
 static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of bases");
@@ -24,7 +25,7 @@ __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, ui
         return NUMBER;
     }
     header.kind = words[4];
-    if (words[5] != 0 || (header.kind != format::KIND_RAW && header.kind != format::KIND_LZSS)) {
+    if (words[5] != 0 || header.kind > format::KIND_LZSS || header.kind == format::KIND_QUANTIZED) {
         return KIND;
     }
     if (header.kind == format::KIND_RAW) {
@@ -74,51 +75,6 @@ __device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch
     return padded ? FINE : BAD_TILES;
 }
 
-// Reads section 1, the bases. Called by the whole block.
-__device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, uint32_t first, uint32_t tiles,
-                                      word_t *bases, uint64_t *warp_sums, uint32_t *words_before) {
-    const uint32_t blocks = ceil_div(tiles, BLOCK_TILES), width_bytes = uint32_t(aligned(blocks, 4));
-    if (bytes < width_bytes) {
-        return BAD_BASES;
-    }
-    uint64_t total;
-    const uint32_t own_width = threadIdx.x < blocks ? section[threadIdx.x] : 0;
-    const uint64_t own = block_exclusive_sum<THREADS, uint64_t>(own_width, warp_sums, total);
-    if (threadIdx.x < blocks) {
-        words_before[threadIdx.x] = uint32_t(own);
-    }
-    const bool bad = __syncthreads_or(own_width > 64);
-    if (bad || bytes != width_bytes + 4 * total || !all_zero(section, blocks, width_bytes)) {
-        return BAD_BASES;
-    }
-    const uint32_t *words = reinterpret_cast<const uint32_t *>(section + width_bytes);
-    uint64_t before = 0;
-    for (uint32_t strip = 0; strip < tiles; strip += THREADS) {
-        const uint32_t tile = strip + threadIdx.x, block = tile / BLOCK_TILES;
-        uint64_t value = 0;
-        if (tile < tiles) {
-            const uint32_t width = section[block];
-            if (width > 0) {
-                const uint32_t *packed = words + words_before[block];
-                const uint32_t bit = lane_id() * width, last = (bit + width - 1) / 32;
-                value = packed[bit / 32] >> bit % 32;
-                for (uint32_t word = bit / 32 + 1; word <= last; ++word) {
-                    value |= uint64_t(packed[word]) << (word * 32 - bit);
-                }
-                value &= ~0ull >> (64 - width);
-            }
-        }
-        // Differences of fewer bits overflow in the same way when they are summed with 64 bits.
-        const uint64_t difference = unzigzag(word_t(value));
-        const uint64_t exclusive = before + block_exclusive_sum<THREADS, uint64_t>(difference, warp_sums, total);
-        before += total;
-        if (tile < tiles) {
-            bases[first + tile] = word_t(exclusive + difference);
-        }
-    }
-    return FINE;
-}
-
 // Each block reads one chunk. The host guarantees that records lie in the input; everything else is validated here.
 extern "C" __global__ void __launch_bounds__(THREADS)
     record_headers_parse(Geometry geometry, ChunkBatch batch, const uint8_t *input, const uint64_t *places,
@@ -149,8 +105,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             status = read_tiles(geometry, batch, record + header.section_at[TILES], header.section_bytes[TILES], first,
                                 tiles, metas, starts, warp_sums, elements);
             if (status == FINE) {
-                status = read_bases(record + header.section_at[BASES], header.section_bytes[BASES], first, tiles, bases,
-                                    warp_sums, words_before);
+                const bool are_good = read_bases(record + header.section_at[BASES], header.section_bytes[BASES], tiles,
+                                                 bases + first, warp_sums, words_before);
+                status = are_good ? FINE : BAD_BASES;
             }
         }
         __syncthreads();

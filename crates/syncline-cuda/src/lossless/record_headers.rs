@@ -42,13 +42,18 @@ impl RecordHeader {
             8 => Some("its tile bases do not fit its tiles"),
             9 => Some("impossible LZSS parameters"),
             10 => Some("its LZSS blocks do not fit its elements"),
-            _ => Some("an LZSS section does not fit the token counts"),
+            11 => Some("an LZSS section does not fit the token counts"),
+            12 => Some("the plan of its numbers is impossible"),
+            13 => Some("its bins are impossible"),
+            14 => Some("the raw bits of its tiles do not add up"),
+            15 => Some("its list of verbatim values is impossible"),
+            _ => Some("its symbols do not fit its tiles"),
         }
     }
 
-    /// Returns whether the record consists of planes of residuals, which this module does not decompress.
-    pub fn is_of_planes(&self) -> bool {
-        self.status == 4 && self.kind == 1
+    /// Returns whether the chunk consists of numbers.
+    pub fn is_of_numbers(&self) -> bool {
+        self.kind == 1
     }
 
     pub fn is_raw(&self) -> bool {
