@@ -8,7 +8,7 @@ mod tiles;
 use anyhow::{Context, Result};
 use syncline::Bound;
 use syncline_core::geometry::TileSize;
-use syncline_cuda::cudarc::driver::{CudaSlice, DeviceRepr};
+use syncline_cuda::cudarc::driver::CudaSlice;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, Sizing, StreamInfo, compress_bound};
 use syncline_cuda::timing::Times;
@@ -43,12 +43,7 @@ impl Gpu {
         records.add_or_complain(found.with_context(|| format!("{} with {} tiles", array.name, tile_size.name())))
     }
 
-    fn stages<T: DeviceRepr + syncline::Element>(
-        &self,
-        array: &Array,
-        tile_size: TileSize,
-        relative: f64,
-    ) -> Result<Vec<Record>> {
+    fn stages<T: syncline::Element>(&self, array: &Array, tile_size: TileSize, relative: f64) -> Result<Vec<Record>> {
         let (stream, shape) = (&self.stream, array.shape()?);
         let options = CompressOptions { tile_size, ..CompressOptions::new(Bound::Rel(relative)) };
         let mut compressor = Compressor::new(&self.device, stream, Sizing::Measured)?;
@@ -66,10 +61,7 @@ impl Gpu {
         let info = StreamInfo::from_device(stream, &made)?;
         let mut decompressor = Decompressor::new(&self.device, stream.clone(), &info)?;
         let mut back = stream.alloc_zeros::<u8>(array.bytes.len()).doing("allocating")?;
-        // SAFETY: the buffer has the bytes of the array's elements, which have no invalid bit patterns.
-        let elements = unsafe { back.transmute_mut::<T>(array.bytes.len() / size_of::<T>()) };
-        let mut elements = elements.context("as many bytes as there are")?;
-        let decompress = self.kernels.measure(self.runs, || decompressor.decompress(&made, &mut elements))?;
+        let decompress = self.kernels.measure(self.runs, || decompressor.decompress(&made, &mut back.as_view_mut()))?;
         decompressor.check()?;
         let host = stream.clone_dtoh(&made).doing("reading a stream")?;
         let values = stream.clone_dtoh(&back).doing("reading an array")?;

@@ -98,6 +98,7 @@ const FILES: &[Source] = headers![
     "predict/points.cuh",
     "quantize/math.cuh",
     "quantize/quantize.cuh",
+    "quantize/stored.cuh",
     "quantize/tile.cuh",
     "strips/alphabet.cuh",
     "strips/bits.cuh",
@@ -115,7 +116,7 @@ const FILES: &[Source] = headers![
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
     StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
-    StructHeader { name: "decode/structs.cuh", includes: &[], structs: decode_tiles::STRUCTS },
+    StructHeader { name: "decode/structs.cuh", includes: &["quantize/structs.cuh"], structs: decode_tiles::STRUCTS },
     StructHeader { name: "device/structs.cuh", includes: &[], structs: device::STRUCTS },
     StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
     StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::STRUCTS },

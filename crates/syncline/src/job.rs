@@ -60,8 +60,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let array = ArraySource::new(source, offset, element_type);
     let work = Work::Compress(options.effort());
     let stopwatch = Stopwatch::start(work, bytes);
-    let mut choice =
-        Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options, element_type))?;
+    let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {

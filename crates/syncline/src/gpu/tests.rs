@@ -163,6 +163,15 @@ fn lossless_streams_of_all_types_are_those_of_the_cpu() {
     }
 }
 
+#[test]
+fn streams_of_all_types_with_a_bound_are_those_of_the_cpu() {
+    let Some((mut compressor, _shared)) = compressor() else { return };
+    for element_type in ElementType::ALL {
+        let bound = if element_type.is_float() { Bound::Rel(1e-2) } else { Bound::Abs(3.0) };
+        round_trip(&mut compressor, element_type, &[20, 30], &CompressOptions::new(bound).with_effort(Effort::Fast));
+    }
+}
+
 /// The first output is too short for noise, so that it grows.
 #[test]
 fn outputs_grow_for_arrays_that_do_not_compress() {
@@ -209,8 +218,9 @@ fn misfit_arguments_are_errors_and_later_calls_work() {
             assert!(matches!(error, Error::InvalidArgument { .. }), "{input:?} {output:?}: {error}");
         }
         let whole = part(&output, 0, most);
+        // A bound below 1 leaves integers as they are.
         let error = compressor.compress(input.bytes(), ElementType::I32, shape, &options, whole, stream).unwrap_err();
-        assert!(matches!(&error, Error::Gpu { message, .. } if message.contains("i32")), "{error}");
+        assert!(matches!(&error, Error::Gpu { message, .. } if message.contains("lossless")), "{error}");
         for bound in [Bound::Abs(1e-40), Bound::Lossless] {
             let options = CompressOptions::new(bound);
             let error =
