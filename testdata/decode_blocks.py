@@ -421,14 +421,12 @@ class Block:
             places = [along[start:end] for along, (start, end) in zip(places, box)]
         if not all(map(len, places)):
             return
-        slices = [places[0]] if self.halved[0] else [places[0][i : i + 1] for i in range(len(places[0]))]
-        for own in slices:
-            grid = np.ix_(own, places[1], places[2])
-            contexts = self.contexts(level, number, (own, *places[1:]), box, places[0][0])
-            contexts[self.masked[grid]] = -1
-            self.codes[grid] = np.reshape(unit.run(contexts.reshape(-1).tolist()), contexts.shape)
+        grid = np.ix_(*places)
+        contexts = self.contexts(level, number, places, box)
+        contexts[self.masked[grid]] = -1
+        self.codes[grid] = np.reshape(unit.run(contexts.reshape(-1).tolist()), contexts.shape)
 
-    def contexts(self, level, number, places, box, first_slice):
+    def contexts(self, level, number, places, box):
         magnitudes, sums = np.minimum(np.abs(self.codes), LARGEST), 0
         axes = [axis for axis in range(3) if number >> axis & 1]
         for axis in axes:
@@ -441,8 +439,6 @@ class Block:
             after[axis] = np.where(exists, after[axis], before[axis])
             sums = sums + magnitudes[np.ix_(*before)] + magnitudes[np.ix_(*after)]
         t = sums * (6 // len(axes))
-        if not self.halved[0] and places[0][0] > first_slice:
-            t = (t + 12 * magnitudes[np.ix_(places[0] - 1, *places[1:])]) // 2
         w = 3 + 2 * t
         e = np.frexp(w.astype("f8"))[1] - 1
         o = 2 * e + (2 * w >= 3 << e) - 3

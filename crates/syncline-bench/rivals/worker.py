@@ -1,9 +1,9 @@
 """Runs a codec of a Python package for the bench: `python -c SCRIPT CODEC OPTION`.
 
-A request is a line of JSON on standard input with the operation, NumPy's name of the element type, the extents, the
-absolute bound (null: lossless), the clock, and the number of bytes of its payload, and then the payload. A reply is a
-line of JSON on standard output (seconds, bytes) and then that many bytes, or a line with an error. Each function below
-returns two functions, which return what is to be timed.
+A request is a line of JSON on standard input with the operation, NumPy's name of the element type and Syncline's, the
+extents, the absolute bound (null: lossless), the clock, and the number of bytes of its payload, and then the payload. A
+reply is a line of JSON on standard output (seconds, bytes) and then that many bytes, or a line with an error. Each
+function below returns two functions of an array or a stream and its request, which return what is to be timed.
 """
 import json
 import sys
@@ -15,16 +15,17 @@ import numpy
 def sz3(mode):
     from pysz import sz, szAlgorithm, szConfig, szErrorBoundMode
 
-    def compress(values, bound):
+    def compress(values, request):
         config = szConfig(values.shape)
         config.errorBoundMode = szErrorBoundMode.ABS
-        config.absErrorBound = bound
+        config.absErrorBound = request['bound']
         config.cmprAlgo = szAlgorithm[mode]
         config.openmp = False
         return lambda: sz.compress(values, config)[0]
 
-    def decompress(stream, element, extents):
+    def decompress(stream, request):
         stream = numpy.frombuffer(stream, 'u1')
+        element, extents = numpy.dtype(request['element']), tuple(request['extents'])
         return lambda: sz.decompress(stream, element.type, extents)[0]
 
     return compress, decompress
@@ -33,7 +34,8 @@ def sz3(mode):
 def zfp(_):
     import zfpy
 
-    def compress(values, bound):
+    def compress(values, request):
+        bound = request['bound']
         if bound is None:
             return lambda: zfpy.compress_numpy(values)
         # The largest tolerance, of powers of two times the bound, with which all errors are within the bound.
@@ -44,7 +46,7 @@ def zfp(_):
                 break
         return lambda: zfpy.compress_numpy(values, tolerance=tolerance)
 
-    return compress, lambda stream, element, extents: lambda: zfpy.decompress_numpy(stream)
+    return compress, lambda stream, request: lambda: zfpy.decompress_numpy(stream)
 
 
 def blosc2(option):
@@ -59,20 +61,39 @@ def blosc2(option):
         'nthreads': 1,
     }
 
-    def compress(values, bound):
+    def compress(values, request):
         payload = values.tobytes()
         return lambda: blosc2.compress2(payload, typesize=values.itemsize, **settings)
 
-    return compress, lambda stream, element, extents: lambda: blosc2.decompress2(stream, nthreads=1)
+    return compress, lambda stream, request: lambda: blosc2.decompress2(stream, nthreads=1)
+
+
+def zipnn(_):
+    import zipnn
+
+    names = {'bf16': 'bfloat16', 'f16': 'float16', 'f32': 'float32', 'u16': 'uint16', 'u32': 'uint32'}
+
+    def codec(name):
+        return zipnn.ZipNN(input_format='byte', bytearray_dtype=names[name], threads=1)
+
+    def compress(values, request):
+        payload, made = values.tobytes(), codec(request['name'])
+        return lambda: made.compress(payload)
+
+    def decompress(stream, request):
+        made = codec(request['name'])
+        return lambda: made.decompress(stream)
+
+    return compress, decompress
 
 
 def answer(request, payload, compress, decompress):
     """Returns a buffer and seconds."""
-    element, extents = numpy.dtype(request['element']), tuple(request['extents'])
     if request['operation'] == 'compress':
-        work = compress(numpy.frombuffer(payload, element).reshape(extents), request['bound'])
+        values = numpy.frombuffer(payload, request['element']).reshape(request['extents'])
+        work = compress(values, request)
     else:
-        work = decompress(payload, element, extents)
+        work = decompress(payload, request)
     clock = time.process_time if request['processor'] else time.perf_counter
     start = clock()
     result = work()

@@ -1,5 +1,5 @@
-//! The arrays that are measured: generated fields, their quantization codes, columns of TPC-H, streams of bytes, and
-//! real data sets.
+//! The arrays that are measured: generated fields, their quantization codes, columns of TPC-H, times, weights, streams
+//! of bytes, and real data sets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use syncline::{ElementType, Shape};
 use crate::bytes;
 use crate::codes::quantization_codes;
 use crate::fields::Generator;
+use crate::lines;
 use crate::random::Stream;
 use crate::tpch::{self, Integers, Strings};
 
@@ -72,6 +73,18 @@ impl Array {
             "geometric-5.9" => return line(bytes::geometric(count, 0.955, 3)),
             "never-flat" => return line(bytes::never_synchronizing_flat(count)),
             "never-cycle" => return line(bytes::never_synchronizing_cycle(count)),
+            "timestamps" => {
+                let times = bytemuck::cast_slice(&lines::timestamps(count / 8, 4)).to_vec();
+                return Some(Self::line(name, ElementType::I64, times));
+            }
+            "weights" => {
+                let weights = bytemuck::cast_slice(&lines::weights(count / 4, 5)).to_vec();
+                return Some(Self::line(name, ElementType::F32, weights));
+            }
+            "weights-bf16" => {
+                let weights = bytemuck::cast_slice(&lines::half_weights(count / 2, 5)).to_vec();
+                return Some(Self::line(name, ElementType::Bf16, weights));
+            }
             _ => {}
         }
         let (field, element) = if let Some(field) = name.strip_suffix(DOUBLE) {
@@ -119,6 +132,16 @@ impl Array {
         }
     }
 
+    /// Returns the array cut along its slowest axis to at most `most` bytes, but at least to one.
+    fn cut(mut self, most: usize) -> Self {
+        if let Some(slowest) = self.extents.first_mut().filter(|slowest| **slowest > 0) {
+            let row = self.bytes.len() / *slowest as usize;
+            *slowest = (*slowest).min((most / row.max(1)).max(1) as u64);
+            self.bytes.truncate(row * *slowest as usize);
+        }
+        self
+    }
+
     /// Returns the array repeated along its slowest axis until it has at least `least` bytes.
     pub fn repeated(mut self, least: usize) -> Self {
         let times = least.div_ceil(self.bytes.len().max(1)).max(1);
@@ -146,8 +169,9 @@ fn doubles(values: &[f32]) -> Vec<f64> {
 #[derive(Args)]
 pub struct Selection {
     /// Arrays: generated fields (nyx, rtm, hurricane, cesm, hacc, haccx, qmcpack, exaalt, gamess, turbulence; nyx-f64;
-    /// nyx-codes), columns (tpch-discount, tpch-int32), bytes (text, geometric-1.4, never-flat), names in the folder of
-    /// real data, and `real` and `columns` for all its floats and integers [default: some of them]
+    /// nyx-codes), columns (tpch-discount, tpch-int32), times (timestamps), weights (weights, weights-bf16), bytes (text,
+    /// geometric-1.4, never-flat), names in the folder of real data, and `real` and `columns` for all its floats and
+    /// integers [default: some of them]
     #[arg(long, value_delimiter = ',')]
     fields: Vec<String>,
     /// Folder of real data with its MANIFEST.tsv, as `cargo xtask data` makes it
@@ -159,6 +183,9 @@ pub struct Selection {
     /// Repeat each array along its slowest axis until it has so many MiB
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1 << 16))]
     at_least: u32,
+    /// Cut each array of real data along its slowest axis to at most so many MiB [default: its own size]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    at_most: Option<u32>,
 }
 
 impl Selection {
@@ -215,6 +242,7 @@ impl Selection {
         let expected = extents.iter().product::<u64>() * element.size() as u64;
         ensure!(bytes.len() as u64 == expected, "{} has {} bytes, not {expected}", file.path.display(), bytes.len());
         let array = Array { name, element, extents, bytes };
+        let array = array.cut(self.at_most.map_or(usize::MAX, |most| (most as usize) << 20));
         Ok(array.repeated((self.at_least as usize) << 20))
     }
 }
@@ -254,8 +282,20 @@ mod tests {
 
     #[test]
     fn generated_arrays_are_as_large_as_asked_for() {
-        let names =
-            ["nyx", "rtm", "hacc", "rtm-f64", "nyx-codes", "tpch-int32", "tpch-shipmode", "tpch-discount", "text"];
+        let names = [
+            "nyx",
+            "rtm",
+            "hacc",
+            "rtm-f64",
+            "nyx-codes",
+            "tpch-int32",
+            "tpch-shipmode",
+            "tpch-discount",
+            "text",
+            "timestamps",
+            "weights",
+            "weights-bf16",
+        ];
         for name in names {
             let array = Array::generate(name, Some(2 << 20)).unwrap();
             // Sides are rounded, and some fields have a minimum size.
@@ -274,6 +314,17 @@ mod tests {
         let twice = array.repeated(bytes + 1);
         assert_eq!((twice.bytes.len(), twice.extents[0], twice.extents[1]), (2 * bytes, 2 * extents[0], extents[1]));
         assert_eq!(twice.name, "hurricane-x2");
+    }
+
+    #[test]
+    fn cut_array_is_shorter_along_its_slowest_axis() {
+        let array = Array::generate("hurricane", Some(1 << 20)).unwrap();
+        let (bytes, extents) = (array.bytes.len(), array.extents.clone());
+        assert_eq!(array.clone().cut(bytes), array);
+        let row = bytes / extents[0] as usize;
+        let less = array.clone().cut(3 * row - 1);
+        assert_eq!((less.bytes.as_slice(), less.extents[0]), (&array.bytes[..2 * row], 2));
+        assert_eq!(array.cut(1).extents[0], 1);
     }
 
     #[test]

@@ -110,6 +110,7 @@ pub fn lossless_rivals(python: &str) -> (Vec<Codec>, Vec<String>) {
         &[
             ("Blosc2", "shuffle, zstd 1", "blosc2", "ZSTD 1"),
             ("Blosc2", "shuffle, lz4 5", "blosc2", "LZ4 5"),
+            ("ZipNN", "", "zipnn", ""),
             ("zfp", "lossless", "zfp", ""),
         ],
     );

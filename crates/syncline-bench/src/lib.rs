@@ -15,6 +15,7 @@ pub mod codes;
 pub mod cpu;
 pub mod fields;
 pub mod gpu;
+pub mod lines;
 pub mod nvcomp;
 pub mod papers;
 pub mod random;

@@ -124,7 +124,7 @@ struct Lossless {
     #[command(flatten)]
     arrays: Selection,
     /// Efforts of Syncline on the CPU
-    #[arg(long, value_delimiter = ',', default_value = "balanced,fast,best", value_parser = parse_effort)]
+    #[arg(long, value_delimiter = ',', default_value = "balanced,best", value_parser = parse_effort)]
     effort: Vec<Effort>,
     /// nvCOMP's library or its folder [default: where the loader finds it]
     #[arg(long, value_name = "PATH")]
@@ -320,9 +320,9 @@ fn lossless(arguments: &Lossless, records: &mut Records) -> Result<()> {
     let gpu = timing.gpu()?;
     let nvcomp = if gpu.is_some() { Nvcomp::find(nvcomp.as_deref())? } else { None };
     let mut variants = codec::efforts(effort);
-    variants.extend(codec::lossless_variants(false));
+    variants.extend(codec::lossless_variants());
     let mut codecs = timing.codecs(&variants, codec::lossless_rivals)?;
-    let mut on_gpu = codec::lossless_variants(true);
+    let mut on_gpu = codec::lossless_variants();
     on_gpu.extend(codec::efforts(&[Effort::Fast]));
     arrays.visit(&LOSSLESS, |array| {
         if let Some(gpu) = &gpu {

@@ -7,6 +7,7 @@
 mod activity;
 pub mod bitmap;
 mod bits;
+mod event;
 pub mod lanes;
 pub mod rans;
 mod symbol;
@@ -14,4 +15,5 @@ pub mod table;
 
 pub use activity::{BINS, CLASSES, CONTEXTS, HalfOctaves, Unit, context_row, half_octaves, kind_of};
 pub use bits::{PackedReader, PackedWriter};
+pub use event::{Event, EventCounts};
 pub use symbol::{CODE_LIMIT, SYMBOLS, Symbol};

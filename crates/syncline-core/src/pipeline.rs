@@ -14,7 +14,6 @@ mod options;
 mod parts;
 mod raw;
 mod report;
-mod residuals;
 mod scratch;
 mod sizes;
 
@@ -25,7 +24,7 @@ pub use destination::{Destination, TileSink};
 #[doc(hidden)]
 pub use lossy::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED, reserved_patterns};
 #[doc(hidden)]
-pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
+pub use lzss::{LzssChoice, LzssEstimate, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 pub use options::{Coder, CoderOptions, Effort};
 pub use parts::{NeededTiles, PartialRecord};
 pub use report::{ChunkReport, inspect_chunk};

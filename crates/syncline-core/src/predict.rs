@@ -5,12 +5,7 @@ mod avx2;
 pub mod costs;
 pub mod interpolate;
 pub mod levels;
-pub mod lorenzo;
 pub mod orders;
 pub mod residuals;
 mod sums;
-mod tile;
 pub mod word;
-pub mod words;
-
-pub use tile::TileInfo;

@@ -23,8 +23,7 @@ use crate::device::Specialization;
 
 /// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let of_elements = [1, 2, 4, 8].into_iter().flat_map(|bytes| {
-        [tiles::TileKernels::specialization(bytes), record_headers::RecordHeaderKernels::specialization(bytes)]
-    });
-    of_elements.chain(read_numbers::specializations()).collect()
+    let of_elements = [1, 2, 4, 8].map(tiles::TileKernels::specialization);
+    let of_numbers = read_numbers::specializations();
+    [&of_elements[..], &[record_headers::RecordHeaderKernels::specialization()], &of_numbers].concat()
 }

@@ -34,7 +34,7 @@ const BATCH_BYTES: [u64; 2] = [256 << 20, 1];
 enum Kind {
     /// Quantization codes around the middle, with runs of one value.
     Codes,
-    /// Slowly increasing numbers, of which residuals are coded.
+    /// Slowly increasing numbers.
     Ramps,
     /// Repeating rows, some of them changed.
     Rows,

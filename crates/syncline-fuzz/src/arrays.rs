@@ -4,6 +4,8 @@ use syncline::{
     Advanced, Bound, Coder, CompressOptions, Effort, ElementType, Fill, IndexKind, Shape, SymbolWidth, TileSize,
 };
 
+use syncline_core::array::halves::{to_bf16, to_f16};
+
 use crate::input::Input;
 
 /// An array of up to [`MAX_ELEMENTS`] elements, with options that compress it.
@@ -42,13 +44,14 @@ const TYPES: [ElementType; 16] = [
     ElementType::I64,
 ];
 
-/// Bounds of the types that can be lossy.
-const BOUNDS: [Bound; 9] = [
+/// Bounds; integers have no point-wise relative ones.
+const BOUNDS: [Bound; 10] = [
     Bound::Abs(1e-3),
     Bound::Abs(1.0),
+    Bound::Abs(300.0),
     Bound::Abs(1e9),
     Bound::Rel(1e-3),
-    Bound::Rel(1e-6),
+    Bound::Rel(0.1),
     Bound::Psnr(60.0),
     Bound::PwRel(1e-3),
     Bound::PwRel(0.5),
@@ -63,8 +66,10 @@ impl Case {
     pub fn take(input: &mut Input) -> Self {
         let element_type = input.choose(&TYPES);
         let shape = take_shape(input);
-        let is_lossy = matches!(element_type, ElementType::F32 | ElementType::F64);
-        let bound = if is_lossy { input.choose(&BOUNDS) } else { Bound::Lossless };
+        let bound = match input.choose(&BOUNDS) {
+            Bound::PwRel(_) if !element_type.is_float() => Bound::Rel(1e-6),
+            bound => bound,
+        };
         let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::None]);
         let effort = input.choose(&Effort::ALL);
         let coder = input.choose(&Coder::ALL);
@@ -125,6 +130,8 @@ fn take_elements(input: &mut Input, element_type: ElementType, count: usize) -> 
         match element_type {
             ElementType::F32 => bytes.extend((value as f32).to_le_bytes()),
             ElementType::F64 => bytes.extend(value.to_le_bytes()),
+            ElementType::F16 => bytes.extend(to_f16(value as f32).to_le_bytes()),
+            ElementType::Bf16 => bytes.extend(to_bf16(value as f32).to_le_bytes()),
             _ => bytes.extend(&((value * 100.0) as i64).to_le_bytes()[..size]),
         }
     }

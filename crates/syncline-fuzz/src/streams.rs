@@ -1,6 +1,7 @@
 //! Targets for whole streams.
 
 use syncline::{ArrayView, Bound, DecompressOptions, ElementType, compress, decompress, decompress_region, inspect};
+use syncline_core::array::halves::{of_bf16, of_f16};
 
 use crate::arrays::Case;
 use crate::checksums::repair_checksums;
@@ -55,17 +56,27 @@ pub fn round_trip(bytes: &[u8]) {
         return;
     }
     let resolved = inspect(&stream).expect("an undamaged stream can be inspected").abs_bound;
-    let originals = elements(&case.bytes, case.element_type);
-    for (number, (x, y)) in originals.zip(elements(array.bytes(), case.element_type)).enumerate() {
-        let error = (x - y).abs();
-        let holds = match case.bound {
-            // NaN and infinities keep their bits, which the conversion of f32 to f64 keeps apart.
-            _ if !x.is_finite() || (x == 0.0 && x.is_sign_negative()) => x.to_bits() == y.to_bits(),
-            Bound::PwRel(relative) => error <= relative * x.abs() && (x < 0.0) == (y < 0.0),
-            Bound::Abs(absolute) => error <= absolute,
-            _ => error <= resolved,
+    let size = case.element_type.size();
+    let pairs = case.bytes.chunks_exact(size).zip(array.bytes().chunks_exact(size));
+    for (number, (before, after)) in pairs.enumerate() {
+        let holds = match [before, after].map(|element| Value::of(element, case.element_type)) {
+            // NaN and infinities keep their bits.
+            [Value::Float(x), _] if !x.is_finite() || (x == 0.0 && x.is_sign_negative()) => before == after,
+            [Value::Float(x), Value::Float(y)] => {
+                let error = (x - y).abs();
+                match case.bound {
+                    Bound::PwRel(relative) => error <= relative * x.abs() && (x < 0.0) == (y < 0.0),
+                    Bound::Abs(absolute) => error <= absolute,
+                    _ => error <= resolved,
+                }
+            }
+            [Value::Integer(x), Value::Integer(y)] => {
+                let allowed = if let Bound::Abs(absolute) = case.bound { absolute } else { resolved };
+                (x - y).unsigned_abs() as f64 <= allowed
+            }
+            _ => unreachable!("both are of one type"),
         };
-        assert!(holds, "element {number}: {x:e} became {y:e}, bound {:?} ({resolved:e})", case.bound);
+        assert!(holds, "element {number}: {before:?} became {after:?}, bound {:?} ({resolved:e})", case.bound);
     }
 }
 
@@ -105,10 +116,25 @@ pub(crate) fn damage(stream: &mut [u8], at: usize, kind: u8, value: u8) {
     }
 }
 
-/// Returns the elements of an array of f32 or f64.
-fn elements(bytes: &[u8], element_type: ElementType) -> impl Iterator<Item = f64> {
-    bytes.chunks_exact(element_type.size()).map(|element| match *element {
-        [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).into(),
-        _ => f64::from_le_bytes(std::array::from_fn(|i| element[i])),
-    })
+/// An element as a number without rounding.
+enum Value {
+    Float(f64),
+    Integer(i128),
+}
+
+impl Value {
+    /// Returns the value of a little-endian element.
+    fn of(element: &[u8], element_type: ElementType) -> Self {
+        let mut bytes = [0; 8];
+        bytes[..element.len()].copy_from_slice(element);
+        let (bits, unused) = (u64::from_le_bytes(bytes), 64 - 8 * element.len());
+        match element_type {
+            ElementType::F64 => Self::Float(f64::from_bits(bits)),
+            ElementType::F32 => Self::Float(f32::from_bits(bits as u32).into()),
+            ElementType::F16 => Self::Float(of_f16(bits as u16).into()),
+            ElementType::Bf16 => Self::Float(of_bf16(bits as u16).into()),
+            _ if element_type.is_signed_integer() => Self::Integer(((bits << unused) as i64 >> unused).into()),
+            _ => Self::Integer(bits.into()),
+        }
+    }
 }

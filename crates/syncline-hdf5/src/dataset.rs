@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use syncline::{ElementType, MAX_RANK, Shape};
 
-use crate::element::{BIG_ENDIAN, Traits, value_of};
+use crate::element::{BIG_ENDIAN, COMPOUND, FLOAT, Traits, value_of};
 use crate::error::{Error, Result};
 use crate::functions::Id;
 use crate::library::{Library, c_name};
@@ -28,7 +28,7 @@ const CACHE: usize = 64 << 20;
 /// Attributes in which conventions for netCDF declare values that stand for missing data.
 const FILL_ATTRIBUTES: [&str; 2] = ["_FillValue", "missing_value"];
 
-/// A dataset whose elements Syncline has.
+/// A dataset whose elements Syncline has, or of complex numbers, which are pairs of elements along one more axis.
 pub struct Dataset<'l> {
     pub(crate) handle: Handle<'l>,
     path: String,
@@ -36,6 +36,7 @@ pub struct Dataset<'l> {
     pub(crate) stored: Handle<'l>,
     read_as: Handle<'l>,
     element: ElementType,
+    is_complex: bool,
     pub(crate) space: Handle<'l>,
     extents: Vec<u64>,
 }
@@ -80,13 +81,16 @@ impl<'l> Dataset<'l> {
     pub(crate) fn of(library: &'l Library, handle: Handle<'l>, path: &str) -> Result<Self> {
         // SAFETY: an open identifier; the results are closed by their owners only. A type that is committed to a
         // file is copied.
-        let (stored, read_as, space) = unsafe {
+        let (stored, space) = unsafe {
             let stored = library.own_type((library.f.dataset_type)(handle.id))?;
             let stored = library.own_type((library.f.type_copy)(stored.id))?;
-            let read_as = library.own_type((library.f.type_copy)(stored.id))?;
-            (stored, read_as, library.own_space((library.f.dataset_space)(handle.id))?)
+            (stored, library.own_space((library.f.dataset_space)(handle.id))?)
         };
-        let traits = traits(library, stored.id);
+        let part = part_of_complex(library, stored.id)?;
+        let is_complex = part.is_some();
+        // SAFETY: open identifiers; the results are closed by their owners only.
+        let read_as = unsafe { library.own_type((library.f.type_copy)(part.as_ref().unwrap_or(&stored).id))? };
+        let traits = traits(library, read_as.id);
         let element = traits.element().ok_or_else(|| {
             Error::Unsupported(format!(
                 "{path}: holds {} of {} bytes, and Syncline compresses integers and floating-point numbers of 1 to 8 \
@@ -101,10 +105,12 @@ impl<'l> Dataset<'l> {
             let status = unsafe { (library.f.type_set_order)(read_as.id, 0) };
             library.check(status, format_args!("{path}: its byte order cannot be changed"))?;
         }
-        let extents = extents(library, space.id)?.ok_or_else(|| {
+        let mut extents = extents(library, space.id)?.ok_or_else(|| {
             Error::Unsupported(format!("{path}: is a dataset without elements and shape: name another dataset"))
         })?;
-        Ok(Self { handle, path: path.to_owned(), stored, read_as, element, space, extents })
+        let read_as = if is_complex { complex_of(library, &read_as, element.size())? } else { read_as };
+        extents.extend(is_complex.then_some(2));
+        Ok(Self { handle, path: path.to_owned(), stored, read_as, element, is_complex, space, extents })
     }
 
     /// Creates a dataset of little-endian elements, and the groups in which it is.
@@ -142,12 +148,12 @@ impl<'l> Dataset<'l> {
         Self::of(library, handle, path)
     }
 
-    /// Returns the element type.
+    /// Returns the element type, of complex numbers that of their parts.
     pub fn element_type(&self) -> ElementType {
         self.element
     }
 
-    /// Returns the extents, slowest axis first.
+    /// Returns the extents, slowest axis first. The last one of complex numbers is 2.
     pub fn extents(&self) -> &[u64] {
         &self.extents
     }
@@ -208,11 +214,12 @@ impl<'l> Dataset<'l> {
         let f = &self.handle.library.f;
         let (mut state, mut bytes) = (0, [0u8; 8]);
         // SAFETY: open identifiers, and room for an element of at most 8 bytes.
-        let is_known = unsafe {
-            (f.fill_value_defined)(creation, &raw mut state) >= 0
-                && state == USER_DEFINED
-                && (f.fill_value)(creation, self.read_as.id, bytes.as_mut_ptr().cast()) >= 0
-        };
+        let is_known = !self.is_complex
+            && unsafe {
+                (f.fill_value_defined)(creation, &raw mut state) >= 0
+                    && state == USER_DEFINED
+                    && (f.fill_value)(creation, self.read_as.id, bytes.as_mut_ptr().cast()) >= 0
+            };
         is_known.then(|| value_of(self.element, &bytes[..self.element.size()], false)).flatten()
     }
 
@@ -222,7 +229,7 @@ impl<'l> Dataset<'l> {
     /// [`Error::Failed`] if the file is damaged, or compressed by a filter that the HDF5 library does not find.
     ///
     /// # Panics
-    /// The region is outside of the dataset, or the buffer has not its length.
+    /// The region is outside of the dataset or has a part of a complex number, or the buffer has not its length.
     pub fn read(&self, region: &[Range<u64>], buffer: &mut [u8]) -> Result {
         let count: Vec<u64> = region.iter().map(|range| range.end - range.start).collect();
         self.read_padded(region, &count, self.read_as.id, buffer)
@@ -254,7 +261,7 @@ impl<'l> Dataset<'l> {
     /// [`Error::Failed`], for instance on a full disk.
     ///
     /// # Panics
-    /// The region is outside of the dataset, or the bytes have not its length.
+    /// The region is outside of the dataset or has a part of a complex number, or the bytes have not its length.
     pub fn write(&self, region: &[Range<u64>], bytes: &[u8]) -> Result {
         let library = self.handle.library;
         let count: Vec<u64> = region.iter().map(|range| range.end - range.start).collect();
@@ -271,6 +278,11 @@ impl<'l> Dataset<'l> {
     /// Returns the dataspaces that select a region in the corner of a shape in memory, and in the file; nothing, which
     /// stands for all, without axes.
     fn selections(&self, region: &[Range<u64>], within: &[u64]) -> Result<(Option<Handle<'l>>, Option<Handle<'l>>)> {
+        let (mut region, mut within) = (region, within);
+        if self.is_complex {
+            assert_eq!(region.split_off_last(), Some(&(0..2)), "both parts of complex numbers");
+            within.split_off_last();
+        }
         if region.is_empty() {
             return Ok((None, None));
         }
@@ -290,6 +302,39 @@ impl<'l> Dataset<'l> {
             Ok((Some(memory), Some(file)))
         }
     }
+}
+
+/// Returns the type of complex numbers, as h5py writes them: a compound of two parts of this type and size, r and i.
+fn complex_of<'l>(library: &'l Library, part: &Handle<'l>, size: usize) -> Result<Handle<'l>> {
+    let f = &library.f;
+    // SAFETY: an open identifier, and names that end with a zero byte; the result is closed by its owner only.
+    unsafe {
+        let complex = library.own_type((f.type_create)(COMPOUND, 2 * size))?;
+        for (name, at) in [(c"r", 0), (c"i", size)] {
+            let status = (f.type_insert)(complex.id, name.as_ptr(), at, part.id);
+            library.check(status, "the type of complex numbers cannot be made")?;
+        }
+        Ok(complex)
+    }
+}
+
+/// Returns the type of the parts of complex numbers; `None` if a type is none of them.
+fn part_of_complex(library: &Library, stored: Id) -> Result<Option<Handle<'_>>> {
+    let f = &library.f;
+    // SAFETY: an open identifier of a type; the result is closed by its owner only.
+    let part = unsafe {
+        if (f.type_class)(stored) != COMPOUND || (f.type_member_count)(stored) != 2 {
+            return Ok(None);
+        }
+        library.own_type((f.type_member)(stored, 0))?
+    };
+    let traits = traits(library, part.id);
+    if traits.class != FLOAT {
+        return Ok(None);
+    }
+    let complex = complex_of(library, &part, traits.size)?;
+    // SAFETY: open identifiers of types.
+    Ok((unsafe { (f.type_equal)(stored, complex.id) } > 0).then_some(part))
 }
 
 /// Returns the little-endian type of the elements.

@@ -224,6 +224,8 @@ functions! {
     type_fields = "H5Tget_fields":
         (Id, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
     type_copy = "H5Tcopy": (Id) -> Id;
+    type_create = "H5Tcreate": (c_int, usize) -> Id;
+    type_insert = "H5Tinsert": (Id, *const c_char, usize, Id) -> c_int;
     type_set_order = "H5Tset_order": (Id, c_int) -> c_int;
     type_set_size = "H5Tset_size": (Id, usize) -> c_int;
     type_set_fields = "H5Tset_fields": (Id, usize, usize, usize, usize, usize) -> c_int;

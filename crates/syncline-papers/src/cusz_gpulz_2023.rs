@@ -6,8 +6,8 @@
 //! codes, in the order of the array, become a lossless stream of LZSS tokens with Huffman coding: by [`compress_codes`]
 //! on the CPU, or by [`syncline_cuda::lossless`] with [`OPTIONS`] on a GPU, with the same bytes.
 //!
-//! In contrast to the paper, a sample of each chunk chooses the width of LZSS symbols, Huffman streams have an index,
-//! and the bound is kept exactly: values that quantization misses are stored.
+//! In contrast to the paper, Huffman streams have an index, and the bound is kept exactly: values that quantization
+//! misses are stored.
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;

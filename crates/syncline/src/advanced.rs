@@ -34,7 +34,7 @@ pub struct Advanced {
     pub index: IndexKind,
     /// LZSS level, from 1 (fastest) to 9 (smallest). By default, the one of the effort.
     pub level: Option<u8>,
-    /// Width of LZSS symbols. By default, it is chosen by a sample of each chunk.
+    /// Width of LZSS symbols. By default, it is that of the elements.
     pub symbol: Option<SymbolWidth>,
     /// Size of the tiles in which values are predicted with an error bound. By default, the one of the effort.
     pub tile: Option<TileSize>,
@@ -67,7 +67,7 @@ impl Advanced {
         Self { level: Some(level), ..self }
     }
 
-    /// Sets the width of LZSS symbols. `None` chooses it by a sample of each chunk.
+    /// Sets the width of LZSS symbols. `None` stands for that of the elements.
     #[must_use]
     pub fn with_symbol(self, symbol: Option<SymbolWidth>) -> Self {
         Self { symbol, ..self }

@@ -58,7 +58,8 @@ fn pcodec() -> Codec {
     macro_rules! by_element {
         ($element:expr, $call:ident, $bytes:expr) => {
             match $element {
-                ElementType::U16 => $call::<u16>($bytes),
+                // It has no bf16, whose bits it takes, and f16 only with another crate.
+                ElementType::U16 | ElementType::F16 | ElementType::Bf16 => $call::<u16>($bytes),
                 ElementType::I16 => $call::<i16>($bytes),
                 ElementType::U32 => $call::<u32>($bytes),
                 ElementType::I32 => $call::<i32>($bytes),

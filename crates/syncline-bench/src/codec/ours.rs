@@ -43,13 +43,12 @@ pub fn ratio_variants() -> Vec<Variant> {
     variants
 }
 
-/// Returns variants of lossless compression beside the efforts. GPUs have fewer coders, and no choice among them.
-pub fn lossless_variants(on_gpu: bool) -> Vec<Variant> {
+/// Returns variants of lossless compression beside the efforts.
+pub fn lossless_variants() -> Vec<Variant> {
     let coder = |coder: Coder| {
         advanced(&format!("balanced, coder {coder}"), Effort::Balanced, Advanced::default().with_coder(coder))
     };
-    let own = if on_gpu { Coder::LzssHuffman } else { Coder::Numbers };
-    vec![coder(own), coder(Coder::Lzss)]
+    vec![coder(Coder::LzssHuffman), coder(Coder::Lzss)]
 }
 
 /// Returns Syncline for arrays in host memory. GPUs decompress into memory that has been used before, the CPU and

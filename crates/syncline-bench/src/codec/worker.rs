@@ -28,6 +28,8 @@ struct Worker {
 struct Request<'a> {
     operation: &'a str,
     element: String,
+    /// Our name of the element type.
+    name: String,
     extents: &'a [u64],
     bound: Option<f64>,
     processor: bool,
@@ -80,7 +82,7 @@ impl Worker {
         worker.replies.read_line(&mut greeting)?;
         ensure!(
             greeting == "ready\n",
-            "'{python}' lacks a package: pip install pysz zfpy blosc2 numpy, or name another with --python"
+            "'{python}' lacks a package: pip install pysz zfpy blosc2 zipnn numpy, or name another with --python"
         );
         Ok(worker)
     }
@@ -106,7 +108,8 @@ impl Worker {
     ) -> Result<Timed> {
         let (element, extents) = (numpy_name(array.element), array.extents.as_slice());
         let processor = clock == Clock::Processor;
-        let request = Request { operation, element, extents, bound, processor, bytes: payload.len() };
+        let name = array.element.to_string();
+        let request = Request { operation, element, name, extents, bound, processor, bytes: payload.len() };
         writeln!(self.requests, "{}", serde_json::to_string(&request)?)?;
         self.requests.write_all(payload)?;
         self.requests.flush()?;

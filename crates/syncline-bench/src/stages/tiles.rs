@@ -3,14 +3,11 @@
 use std::hint::black_box;
 
 use anyhow::Result;
-use syncline_core::array::{Element, ElementType, Shape};
+use syncline_core::array::{Element, Shape};
 use syncline_core::bound::{Bound, Fill, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::mem::scatter::Scatter;
-use syncline_core::predict::lorenzo::Scratch;
 use syncline_core::predict::orders;
-use syncline_core::predict::word::Word;
-use syncline_core::predict::words;
 use syncline_core::quantize::fill::fill_excluded;
 use syncline_core::quantize::mask::TileMask;
 use syncline_core::quantize::{Linear, Log, Real};
@@ -42,11 +39,7 @@ fn stages_of<T: Real + Element>(extents: &[u64], runs: usize, records: &mut Reco
         runs,
     };
     case.quantized(records)?;
-    case.logarithmic(records)?;
-    match T::TYPE {
-        ElementType::F32 => case.lossless::<u32>(records),
-        _ => case.lossless::<u64>(records),
-    }
+    case.logarithmic(records)
 }
 
 fn field<T: Real>(shape: Shape) -> Vec<T> {
@@ -166,29 +159,6 @@ impl<T: Real + Element> Case<'_, T> {
                 black_box(&mut x);
             }
         })
-    }
-
-    fn lossless<W: Word>(&self, records: &mut Records) -> Result<()> {
-        let window = Window::raster(self.bytes, 0, &self.geometry);
-        let mut buffer = vec![W::ZERO; self.geometry.unclipped_len() as usize];
-        let mut scratch = Scratch::default();
-        for (step, both) in [("lossless prediction, forward", false), ("lossless prediction, both ways", true)] {
-            self.time(step, records, || {
-                for tile in &self.tiles {
-                    window.gather(tile, &mut buffer);
-                    let buffer = &mut buffer[..tile.len()];
-                    words::map(buffer, T::TYPE);
-                    let axes = self.geometry.axes();
-                    let info = black_box(words::encode(buffer, tile.extent, axes, &mut scratch));
-                    if both {
-                        words::decode(buffer, tile.extent, info.predictor, info.base);
-                        words::unmap(buffer, T::TYPE);
-                        black_box(&mut *buffer);
-                    }
-                }
-            })?;
-        }
-        Ok(())
     }
 }
 

@@ -347,6 +347,22 @@ def test_a_filter_that_is_missing_is_named(syncline):
     assert os.listdir() == ["a.h5"]
 
 
+@pytest.mark.parametrize("dtype", ["<c8", ">c8", "<c16"])
+@pytest.mark.parametrize("extents", [(20, 30, 50), (7,), ()])
+def test_complex_numbers_are_pairs_along_one_more_axis(syncline, dtype, extents):
+    data = (FIELD[:20, :30, :50] + 1j * FIELD[20:, 20:, 10:])[tuple(slice(extent) for extent in extents)]
+    data = (data if extents else data[1, 2, 3]).reshape(-1)[: np.prod(extents, dtype=int)].reshape(extents).astype(dtype)
+    with h5py.File("a.h5", "w") as file:
+        file.create_dataset("z", data=data, chunks=True if extents else None)
+        file["others"] = np.zeros(3, [("x", "f4"), ("y", "f4")])
+    syncline("compress", "a.h5:z", "--lossless", "-o", "z.syn")
+    syncline("decompress", "z.syn", "-o", "z.npy")
+    back = np.load("z.npy")
+    assert back.shape == (*extents, 2) and back.dtype == data.real.dtype.newbyteorder("<")
+    assert np.array_equal(back[..., 0], data.real) and np.array_equal(back[..., 1], data.imag)
+    assert "compound" in syncline("compress", "a.h5:others", "--lossless", code=1)
+
+
 def test_wrong_paths_and_options_are_named_in_the_error(syncline):
     with h5py.File("a.h5", "w") as file:
         file["g/t"], file["s"] = FIELD, "text"

@@ -31,7 +31,7 @@ pub enum ChunkKind {
     Numbers = 1,
     /// Quantization codes of tiles.
     Quantized = 2,
-    /// LZSS tokens of elements or residuals.
+    /// LZSS tokens of elements.
     Lzss = 3,
     /// Codes of blocks by contexts.
     Blocks = 4,

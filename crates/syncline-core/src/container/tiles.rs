@@ -1,4 +1,4 @@
-//! Section 0: what each tile of a chunk is.
+//! Section 0 of quantized chunks: what each tile is.
 
 use super::{Fields, align};
 use crate::bits::pack::{pack_values, packed_len, unpack_values};
@@ -14,10 +14,9 @@ pub const INTERPOLATED: u8 = 3;
 /// Properties of a tile that the stream stores in addition to its base and codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TileMeta {
-    /// All residuals are 0, no group is stored.
+    /// All codes are 0, none is stored.
     pub constant: bool,
-    /// In a lossless chunk, the predictor, 0 to 3. In a quantized one, the place of the predictor in the chunk's list,
-    /// or [`INTERPOLATED`].
+    /// The place of the predictor in the chunk's list, or [`INTERPOLATED`].
     pub predictor: u8,
     /// Activity class, 0 to 3.
     pub class: u8,
@@ -70,7 +69,7 @@ pub(crate) fn unpack_aligned<'a, const BITS: usize>(
 }
 
 impl TileSection {
-    /// Returns the number of codebooks of a quantized chunk with these tiles: for the codes, or for each of their
+    /// Returns the number of codebooks of a chunk with these tiles: for the codes, or for each of their
     /// classes, and one for bitmaps if there are any.
     pub fn codebooks(&self) -> usize {
         (if self.classes { MAX_CLASSES } else { 1 }) + usize::from(self.has_bitmaps())

@@ -24,8 +24,6 @@ pub struct Unit {
     pub x: [usize; 2],
     /// Ends of the unit along each axis, in elements of a class.
     pub ends: [usize; 3],
-    /// Whether the slice before belongs to the unit.
-    pub has_before: bool,
 }
 
 /// Returns the half octave of 3 + 2 `activity`, counted from that of 3. Exact: the number fits an f32.
@@ -64,8 +62,7 @@ pub fn kind_of(number: usize, class: usize) -> usize {
 /// Computes what the half octaves of the elements of a part of a row of a class stand for.
 ///
 /// `activity` is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
-/// neighbor that does not exist or is of another unit counts as the one on the other side. In slices, it is the mean
-/// of that and of 12 times the magnitude at the same place of the slice before, if that is known.
+/// neighbor that does not exist or is of another unit counts as the one on the other side.
 #[inline(always)]
 pub fn context_row<I: InstructionSet>(
     isa: I,
@@ -101,15 +98,7 @@ pub fn context_row<I: InstructionSet>(
         is_first = false;
     }
     let weight = 6 / class.count_ones() as i32;
-    if unit.has_before {
-        let extent = level.class(class);
-        let before = &codes[class][((at[0] - 1) * extent[1] + at[1]) * extent[2] + start..][..sums.len()];
-        for (sum, before) in sums.iter_mut().zip(before) {
-            *sum = (*sum * weight + 12 * before.abs().min(LARGEST)) >> 1;
-        }
-    } else {
-        sums.iter_mut().for_each(|sum| *sum *= weight);
-    }
+    sums.iter_mut().for_each(|sum| *sum *= weight);
     let out = &mut out[..sums.len()];
     #[cfg(target_arch = "x86_64")]
     let done = isa.avx2().map_or(0, |token| avx2::look_up(token, sums, half_octaves, out));

@@ -5,11 +5,14 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod encode;
+
+pub use encode::{Encoder, Events};
 
 use super::activity::{CLASSES, HalfOctaves, half_octaves};
 use super::symbol::{SYMBOLS, Symbol};
-use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
-use crate::simd::{self, InstructionSet, Kernel};
+use super::table::{TABLE_LOG2, TOTAL, Tables};
+use crate::simd::InstructionSet;
 
 /// Most states of a unit.
 pub const MOST_LANES: usize = 32;
@@ -27,175 +30,6 @@ const FIRST_BITS: u32 = 16 - TABLE_LOG2;
 pub fn lanes_of(elements: usize, log2: u8) -> usize {
     let fitting = (elements / ELEMENTS_OF_LANE).max(1).ilog2();
     1 << fitting.min(u32::from(log2))
-}
-
-/// A code and its context, or nothing in the place of an element without a code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event(i32);
-
-impl Event {
-    /// The event of an element without a code.
-    pub const NONE: Self = Self(NO_CONTEXT as i32);
-
-    /// Returns the event of a code.
-    #[inline(always)]
-    pub fn new(code: i32, context: u8) -> Self {
-        Self(code << 8 | i32::from(context))
-    }
-
-    /// Returns the code, 0 if there is none.
-    #[inline(always)]
-    pub fn code(self) -> i32 {
-        self.0 >> 8
-    }
-
-    /// Returns the context, [`NO_CONTEXT`] if there is no code.
-    #[inline(always)]
-    pub fn context(self) -> u8 {
-        self.0 as u8
-    }
-}
-
-/// What elements without a code have in place of a context.
-pub const NO_CONTEXT: u8 = u8::MAX;
-
-/// A unit whose codes are known: its events, and where each of its runs ends.
-#[derive(Clone, Copy, Debug)]
-pub struct Events<'a> {
-    /// The events of all runs.
-    pub events: &'a [Event],
-    /// One past the last event of each run.
-    pub ends: &'a [u32],
-}
-
-/// Codes units.
-#[derive(Debug)]
-pub struct Encoder {
-    tables: Vec<DivisionTable>,
-    of_context: [u8; 256],
-    /// Room for the words of a unit, which are found from the last to the first.
-    words: Vec<u16>,
-}
-
-impl Encoder {
-    /// Prepares the tables of a chunk.
-    pub fn new(tables: &Tables) -> Self {
-        let of_context = std::array::from_fn(|context| tables.of_context.get(context).copied().unwrap_or(0));
-        Self { tables: tables.tables.iter().map(DivisionTable::new).collect(), of_context, words: Vec::new() }
-    }
-
-    /// Appends the states and the words of a unit. Returns the number of words, which is 0 if all codes are 0.
-    pub fn encode(&mut self, unit: Events, lanes: usize, out: &mut Vec<u8>) -> usize {
-        if unit.events.iter().all(|event| event.code() == 0) {
-            return 0;
-        }
-        // A code takes at most two words, of which the first is written even if it is not taken.
-        let room = 2 * unit.events.len() + 1;
-        if self.words.len() < room {
-            self.words.resize(room, 0);
-        }
-        let (states, first) = simd::run(EncodeUnit { encoder: self, unit, lanes });
-        states[..lanes].iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
-        let words = &self.words[first..];
-        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        words.len() + 2 * lanes
-    }
-
-    /// Codes a group, the last event first. Its words end before `at`, which becomes that of the first.
-    #[inline(always)]
-    fn put_group(&mut self, group: &[Event], states: &mut [u32; MOST_LANES], at: &mut usize) {
-        let words = &mut self.words;
-        // Without a branch, which would be taken at random.
-        let mut put = |state: u32, is_full: bool| {
-            words[*at - 1] = state as u16;
-            *at -= usize::from(is_full);
-            if is_full { state >> 16 } else { state }
-        };
-        let magnitudes = group.iter().fold(0, |all, event| all | event.code().unsigned_abs());
-        if magnitudes >= FIRST_WITH_FURTHER {
-            for (event, state) in group.iter().zip(&mut *states).rev() {
-                let Symbol { bits, count, .. } = Symbol::of(event.code());
-                let count = count.saturating_sub(FIRST_BITS);
-                let before = put(*state, u64::from(*state) >> (32 - count) != 0);
-                *state = before << count | bits >> FIRST_BITS;
-            }
-        }
-        for (event, state) in group.iter().zip(states).rev() {
-            if *event == Event::NONE {
-                continue;
-            }
-            let Symbol { symbol, bits, count } = Symbol::of(event.code());
-            let count = count.min(FIRST_BITS);
-            let table = &self.tables[usize::from(self.of_context[usize::from(event.context())])];
-            let Division { inverse, bias, frequency } = table.0[usize::from(symbol) % SYMBOLS_PADDED];
-            // The symbol and the bits leave the state together.
-            let is_full = u64::from(*state) >= u64::from(frequency) << (32 - TABLE_LOG2 - count);
-            let before = put(*state, is_full);
-            let above = before << count | bits & ((1 << count) - 1);
-            let quotient = ((u128::from(above) * u128::from(inverse)) >> 64) as u32;
-            *state = above + u32::from(bias) + quotient * (TOTAL - u32::from(frequency));
-        }
-    }
-}
-
-/// The smallest magnitude with more raw bits than [`FIRST_BITS`].
-const FIRST_WITH_FURTHER: u32 = 1 << (FIRST_BITS + 2);
-
-/// Codes a unit. Returns its states, and where its words begin.
-struct EncodeUnit<'a, 'b> {
-    encoder: &'a mut Encoder,
-    unit: Events<'b>,
-    lanes: usize,
-}
-
-impl Kernel for EncodeUnit<'_, '_> {
-    type Output = ([u32; MOST_LANES], usize);
-
-    #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> Self::Output {
-        let Self { encoder, unit: Events { events, ends }, lanes } = self;
-        let (mut states, mut at) = ([LOWEST; MOST_LANES], encoder.words.len());
-        for (number, &end) in ends.iter().enumerate().rev() {
-            let start = if number > 0 { ends[number - 1] } else { 0 };
-            for group in events[start as usize..end as usize].chunks(lanes).rev() {
-                encoder.put_group(group, &mut states, &mut at);
-            }
-        }
-        (states, at)
-    }
-}
-
-/// How a state takes a symbol without a division: with its quotient by the frequency, it grows by `bias` and the
-/// quotient times what the frequency lacks to the sum of all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Division {
-    /// 2^64 divided by the frequency, rounded up, so that the high half of its product with a state is the quotient; of
-    /// the frequency 1 one less, so that it is the quotient less 1.
-    inverse: u64,
-    bias: u16,
-    frequency: u16,
-}
-
-/// More than there are symbols, and a power of two, so that no symbol is out of bounds.
-const SYMBOLS_PADDED: usize = 128;
-
-/// A table for the encoder.
-#[derive(Clone, Debug)]
-struct DivisionTable([Division; SYMBOLS_PADDED]);
-
-impl DivisionTable {
-    fn new(table: &Table) -> Self {
-        Self(std::array::from_fn(|symbol| {
-            let Some(&start) = table.starts.get(symbol).filter(|_| symbol < SYMBOLS) else {
-                return Division::default();
-            };
-            match table.frequency(symbol) as u16 {
-                0 => Division::default(),
-                1 => Division { inverse: u64::MAX, bias: start + TOTAL as u16 - 1, frequency: 1 },
-                frequency => Division { inverse: u64::MAX / u64::from(frequency) + 1, bias: start, frequency },
-            }
-        }))
-    }
 }
 
 /// The tables of a chunk for the decoder: what each slot of each table stands for, see `Slot`.
@@ -362,10 +196,10 @@ impl<'a> Decoder<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::activity::CONTEXTS;
     use super::super::bits::PackedWriter;
-    use super::super::table::Counts;
+    use super::super::event::{Event, EventCounts};
     use super::*;
+    use crate::simd::{self, Kernel};
 
     struct Run<'a, 'w> {
         decoder: &'a mut Decoder<'w>,
@@ -399,11 +233,9 @@ mod tests {
                     }
                 })
                 .collect();
-            let mut counts: [Counts; CONTEXTS] = [[0; SYMBOLS]; CONTEXTS];
-            for event in events.iter().filter(|&&event| event != Event::NONE) {
-                counts[usize::from(event.context())][usize::from(Symbol::of(event.code()).symbol)] += 1;
-            }
-            let tables = Tables::build(&counts, &mut PackedWriter::default());
+            let mut counts = EventCounts::default();
+            counts.count(&events);
+            let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
             let (ends, lanes, mut out) = ([0, 1, 34, 35, 4000, 5000], 1 << log2, Vec::new());
             let words = Encoder::new(&tables).encode(Events { events: &events, ends: &ends }, lanes, &mut out);
             assert_eq!(words * 2, out.len());

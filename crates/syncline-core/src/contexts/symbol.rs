@@ -4,6 +4,8 @@
 pub const CODE_LIMIT: u32 = 1 << 18;
 /// Magnitudes below this are symbols of their own.
 const OWN: u32 = 8;
+/// The exponent field of 4.0.
+const EXPONENT_OF_4: u32 = 4.0f32.to_bits() >> 23;
 /// Number of symbols.
 pub const SYMBOLS: usize = 68;
 
@@ -22,11 +24,12 @@ impl Symbol {
     /// Returns the symbol of a code, whose magnitude is below [`CODE_LIMIT`].
     #[inline(always)]
     pub fn of(code: i32) -> Self {
+        // The exponent and the two highest bits of the fraction of a number from 4 on, which is exact, are its symbol.
+        // Without branches, so that compilers make vectors of this.
         let magnitude = code.unsigned_abs();
-        // Without branches, which would be taken at random: a number below 4 has the bits of one from 4 to 7, but not
-        // the symbols.
-        let rest = (magnitude | 4).ilog2() - 2;
-        let symbol = 4 * rest + (magnitude >> rest & 3) + if magnitude >= 4 { 4 } else { 0 };
+        let float = (magnitude.max(4) as f32).to_bits();
+        let rest = (float >> 23) - EXPONENT_OF_4;
+        let symbol = if magnitude < 4 { magnitude } else { (float >> 21) - 4 * (EXPONENT_OF_4 - 1) };
         let bits = (magnitude & ((1 << rest) - 1)) << 1 | u32::from(code < 0);
         Self { symbol: symbol as u8, bits, count: if magnitude > 0 { rest + 1 } else { 0 } }
     }
@@ -34,11 +37,8 @@ impl Symbol {
     /// Returns the number of bits behind a symbol.
     #[inline(always)]
     pub const fn bits_of(symbol: u8) -> u32 {
-        match symbol {
-            0 => 0,
-            1..=7 => 1,
-            _ => (symbol as u32 - OWN) / 4 + 2,
-        }
+        let symbol = symbol as u32;
+        if symbol >= OWN { symbol / 4 } else { (symbol > 0) as u32 }
     }
 
     /// Returns the code of a symbol and the bits behind it.

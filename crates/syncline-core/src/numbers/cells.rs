@@ -123,9 +123,18 @@ struct Node {
     count: u32,
     /// The first and the last leaf.
     leaves: [u16; 2],
+    /// The nodes of its halves; `None` for a leaf.
+    halves: Option<[u16; 2]>,
+    /// Bits of its codes if it is one bin, in units of 2^-16, without the description of the bin.
+    bits: u64,
+}
+
+/// What pruning makes of a node.
+#[derive(Clone, Copy, Debug)]
+struct Pruned {
     cost: u64,
     bins: u16,
-    halves: Option<[u16; 2]>,
+    is_divided: bool,
 }
 
 /// Codes whose low bits are 0, without these bits, as counts of cells.
@@ -207,125 +216,145 @@ impl Cells {
     }
 }
 
-/// Cells of one family in a row, with codes of one sign or without signs, and how the tree over them was pruned.
+/// The cells of one family in a row, with codes of one sign or without signs, and the tree over them.
+#[derive(Clone, Debug)]
 struct Side {
     family: usize,
     is_negative: bool,
     leaves: Vec<Leaf>,
-}
-
-/// Chooses at most `most` bins for the codes of which every `weight`th was counted.
-pub fn prune(families: &[Family], weight: u32, most: usize) -> Binning {
-    let mut sides = Vec::new();
-    for (number, family) in families.iter().enumerate() {
-        let signs: &[usize] = if family.cells == Cells::Octaves { &[1, 0] } else { &[0] };
-        for &sign in signs {
-            let leaves = family.cells.leaves(family.range, &family.counts, weight, sign);
-            sides.push(Side { family: number, is_negative: sign == 1, leaves });
-        }
-    }
-    let total: u32 = sides.iter().flat_map(|side| &side.leaves).map(|leaf| leaf.count).sum();
-    let mut bin_bits = BIN_BITS;
-    loop {
-        let trees: Vec<Tree> = sides.iter().map(|side| Tree::prune(&side.leaves, total, bin_bits)).collect();
-        let bins: usize = trees.iter().map(Tree::bins).sum();
-        let fewest = trees.iter().filter(|tree| tree.bins() > 0).count();
-        if bins <= most.max(fewest) {
-            return binning(families, &sides, &trees);
-        }
-        bin_bits *= if bins > 3 * most { 8 } else { 2 };
-    }
-}
-
-/// Returns the bins of pruned trees.
-fn binning(families: &[Family], sides: &[Side], trees: &[Tree]) -> Binning {
-    let mut binning = Binning { of_cell: vec![0; MAX_CELLS * families.len()], ..Binning::default() };
-    for (side, tree) in sides.iter().zip(trees) {
-        let Family { shift, cells, .. } = families[side.family];
-        binning.cost += tree.nodes.last().map_or(0, |node| node.cost);
-        let mut leaf_nodes = tree.leaf_nodes();
-        // Larger magnitudes of negative codes are smaller codes.
-        if side.is_negative {
-            leaf_nodes.reverse();
-        }
-        for node in leaf_nodes {
-            let number = binning.bins.len() as u8;
-            let low = match cells {
-                Cells::Equal { low, .. } => low.wrapping_add(node.start as i64),
-                Cells::Octaves if side.is_negative => !(node.start + ((1 << node.width) - 1)) as i64,
-                Cells::Octaves => node.start as i64,
-            };
-            binning.bins.push(Bin { low: low << shift, width: node.width, shift });
-            for leaf in &side.leaves[usize::from(node.leaves[0])..=usize::from(node.leaves[1])] {
-                binning.of_cell[MAX_CELLS * side.family + usize::from(leaf.cell)] = number;
-            }
-        }
-    }
-    binning
-}
-
-/// Nodes; the last one is the root.
-struct Tree {
+    /// The last one is the root.
     nodes: Vec<Node>,
 }
 
-impl Tree {
-    fn prune(leaves: &[Leaf], total: u32, bin_bits: u64) -> Self {
-        let log_total = times_log2(total) / u64::from(total.max(1));
-        let cost_of = |count: u32, width: u8| {
-            if count == 0 {
-                return 0;
-            }
-            let bits = u64::from(count) * log_total - times_log2(count).min(u64::from(count) * log_total);
-            bits + ((u64::from(count) * u64::from(width) + bin_bits) << LOG_BITS)
-        };
-        let mut nodes: Vec<Node> = Vec::with_capacity(2 * leaves.len());
-        let mut open: Vec<u16> = Vec::new();
-        for (number, leaf) in leaves.iter().enumerate() {
-            let &Leaf { start, width, count, .. } = leaf;
-            let leaves = [number as u16; 2];
-            let bins = u16::from(count > 0);
-            nodes.push(Node { start, width, count, leaves, cost: cost_of(count, width), bins, halves: None });
-            open.push(nodes.len() as u16 - 1);
-            // Two halves of an interval whose length is a power of two are joined.
-            while let [.., left, right] = open[..] {
-                let (a, b) = (nodes[usize::from(left)], nodes[usize::from(right)]);
-                if a.width != b.width || a.start >> a.width & 1 == 1 {
-                    break;
-                }
-                let (count, width) = (a.count + b.count, a.width + 1);
-                let (single, double) = (cost_of(count, width), a.cost + b.cost);
-                let may_be_one = count <= total / LARGEST_SHARE || bin_bits > FORCED_BITS;
-                let halves = (count > 0 && !(may_be_one && single <= double)).then_some([left, right]);
-                let leaves = [a.leaves[0], b.leaves[1]];
-                nodes.push(match halves {
-                    None => {
-                        let bins = u16::from(count > 0);
-                        Node { start: a.start, width, count, leaves, cost: single, bins, halves }
-                    }
-                    Some(_) => {
-                        Node { start: a.start, width, count, leaves, cost: double, bins: a.bins + b.bins, halves }
-                    }
-                });
-                open.truncate(open.len() - 2);
-                open.push(nodes.len() as u16 - 1);
+/// The trees over the cells of codes, of which bins are made by pruning.
+#[derive(Clone, Debug)]
+pub struct Forest {
+    /// The families of the codes.
+    pub families: Vec<Family>,
+    sides: Vec<Side>,
+    total: u32,
+}
+
+impl Forest {
+    /// Returns the trees for codes of which every `weight`th was counted.
+    pub fn new(families: Vec<Family>, weight: u32) -> Self {
+        let mut sides = Vec::new();
+        for (number, family) in families.iter().enumerate() {
+            let signs: &[usize] = if family.cells == Cells::Octaves { &[1, 0] } else { &[0] };
+            for &sign in signs {
+                let leaves = family.cells.leaves(family.range, &family.counts, weight, sign);
+                sides.push(Side { family: number, is_negative: sign == 1, leaves, nodes: Vec::new() });
             }
         }
-        debug_assert!(open.len() <= 1, "the cells of a range fill an interval");
-        Self { nodes }
+        let total: u32 = sides.iter().flat_map(|side| &side.leaves).map(|leaf| leaf.count).sum();
+        sides.iter_mut().for_each(|side| side.nodes = nodes_over(&side.leaves, total));
+        Self { families, sides, total }
     }
 
-    fn bins(&self) -> usize {
-        self.nodes.last().map_or(0, |root| root.bins.into())
+    /// Chooses at most `most` bins.
+    pub fn prune(&self, most: usize) -> Binning {
+        let mut bin_bits = BIN_BITS;
+        loop {
+            let pruned: Vec<Vec<Pruned>> = self.sides.iter().map(|side| side.prune(self.total, bin_bits)).collect();
+            let of_root = |pruned: &Vec<Pruned>| pruned.last().map_or(0, |root| usize::from(root.bins));
+            let bins: usize = pruned.iter().map(of_root).sum();
+            let fewest = pruned.iter().filter(|pruned| of_root(pruned) > 0).count();
+            if bins <= most.max(fewest) {
+                return self.binning(&pruned);
+            }
+            bin_bits *= if bins > 3 * most { 8 } else { 2 };
+        }
+    }
+
+    /// Returns the bins of pruned trees.
+    fn binning(&self, pruned: &[Vec<Pruned>]) -> Binning {
+        let mut binning = Binning { of_cell: vec![0; MAX_CELLS * self.families.len()], ..Binning::default() };
+        for (side, pruned) in self.sides.iter().zip(pruned) {
+            let Family { shift, cells, .. } = self.families[side.family];
+            binning.cost += pruned.last().map_or(0, |root| root.cost);
+            let mut bins = side.bins(pruned);
+            // Larger magnitudes of negative codes are smaller codes.
+            if side.is_negative {
+                bins.reverse();
+            }
+            for node in bins {
+                let number = binning.bins.len() as u8;
+                let low = match cells {
+                    Cells::Equal { low, .. } => low.wrapping_add(node.start as i64),
+                    Cells::Octaves if side.is_negative => !(node.start + ((1 << node.width) - 1)) as i64,
+                    Cells::Octaves => node.start as i64,
+                };
+                binning.bins.push(Bin { low: low << shift, width: node.width, shift });
+                for leaf in &side.leaves[usize::from(node.leaves[0])..=usize::from(node.leaves[1])] {
+                    binning.of_cell[MAX_CELLS * side.family + usize::from(leaf.cell)] = number;
+                }
+            }
+        }
+        binning
+    }
+}
+
+/// Returns the tree over leaves, each node behind its halves, where `total` codes were counted in all trees.
+fn nodes_over(leaves: &[Leaf], total: u32) -> Vec<Node> {
+    let log_total = times_log2(total) / u64::from(total.max(1));
+    let bits_of = |count: u32, width: u8| {
+        let bits = u64::from(count) * log_total;
+        bits.saturating_sub(times_log2(count)) + (u64::from(count) * u64::from(width) << LOG_BITS)
+    };
+    let mut nodes: Vec<Node> = Vec::with_capacity(2 * leaves.len());
+    let mut open: Vec<u16> = Vec::new();
+    for (number, leaf) in leaves.iter().enumerate() {
+        let &Leaf { start, width, count, .. } = leaf;
+        let leaves = [number as u16; 2];
+        nodes.push(Node { start, width, count, leaves, halves: None, bits: bits_of(count, width) });
+        open.push(nodes.len() as u16 - 1);
+        // Two halves of an interval whose length is a power of two are joined.
+        while let [.., left, right] = open[..] {
+            let (a, b) = (nodes[usize::from(left)], nodes[usize::from(right)]);
+            if a.width != b.width || a.start >> a.width & 1 == 1 {
+                break;
+            }
+            let (count, width) = (a.count + b.count, a.width + 1);
+            let (leaves, halves) = ([a.leaves[0], b.leaves[1]], Some([left, right]));
+            nodes.push(Node { start: a.start, width, count, leaves, halves, bits: bits_of(count, width) });
+            open.truncate(open.len() - 2);
+            open.push(nodes.len() as u16 - 1);
+        }
+    }
+    debug_assert!(open.len() <= 1, "the cells of a range fill an interval");
+    nodes
+}
+
+impl Side {
+    /// Decides for each node whether it is divided, if the description of a bin takes `bin_bits`.
+    fn prune(&self, total: u32, bin_bits: u64) -> Vec<Pruned> {
+        let mut pruned: Vec<Pruned> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let single = if node.count == 0 { 0 } else { node.bits + (bin_bits << LOG_BITS) };
+            let as_one = Pruned { cost: single, bins: u16::from(node.count > 0), is_divided: false };
+            let Some([left, right]) = node.halves.filter(|_| node.count > 0) else {
+                pruned.push(as_one);
+                continue;
+            };
+            let [left, right] = [pruned[usize::from(left)], pruned[usize::from(right)]];
+            let double = left.cost + right.cost;
+            let may_be_one = node.count <= total / LARGEST_SHARE || bin_bits > FORCED_BITS;
+            pruned.push(match may_be_one && single <= double {
+                true => as_one,
+                false => Pruned { cost: double, bins: left.bins + right.bins, is_divided: true },
+            });
+        }
+        pruned
     }
 
     /// Returns the nodes that are bins, in order.
-    fn leaf_nodes(&self) -> Vec<Node> {
+    fn bins(&self, pruned: &[Pruned]) -> Vec<Node> {
         let mut found = Vec::new();
-        let mut open: Vec<Node> = self.nodes.last().copied().into_iter().collect();
-        while let Some(node) = open.pop() {
-            match node.halves {
-                Some([left, right]) => open.extend([self.nodes[usize::from(right)], self.nodes[usize::from(left)]]),
+        let mut open: Vec<usize> = self.nodes.len().checked_sub(1).into_iter().collect();
+        while let Some(number) = open.pop() {
+            let node = self.nodes[number];
+            match node.halves.filter(|_| pruned[number].is_divided) {
+                Some([left, right]) => open.extend([usize::from(right), usize::from(left)]),
                 None if node.count > 0 => found.push(node),
                 None => {}
             }
@@ -431,7 +460,7 @@ mod tests {
             for cells in [Some(Cells::Octaves), Cells::equal(range)].into_iter().flatten() {
                 let mut family = Family { shift: 0, cells, range, counts: Box::new([0; MAX_CELLS]) };
                 codes.iter().for_each(|&code| family.counts[cells.cell(code as i64)] += 1);
-                let binning = prune(&[family], 1, most);
+                let binning = Forest::new(vec![family], 1).prune(most);
                 prop_assert!(binning.bins.len() <= most);
                 for &code in &codes {
                     let bin = binning.bins[usize::from(binning.of_cell[cells.cell(code as i64)])];

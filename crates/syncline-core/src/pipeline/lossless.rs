@@ -1,14 +1,13 @@
 //! Lossless chunks: the elements in tile order, for the coder that is asked for or the one that suits them.
 
 use super::context::{ElementSource, runs_of_rows};
+use super::lzss::{ChunkModel, LzssEstimate};
 use super::options::{Coder, CoderOptions};
-use super::residuals::{Residuals, words_in};
-use super::scratch::EncodeScratch;
+use super::scratch::{EncodeScratch, words_in};
 use super::{lzss, numbers};
 use crate::container::Header;
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile, Window};
-use crate::huffman;
 use crate::predict::word::Word;
 
 /// Levels with which [`Coder::Auto`] tries LZSS, too; of bytes, which may be text, it does with every level.
@@ -24,27 +23,37 @@ pub(super) fn encode<W: Word>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let EncodeScratch { tiles, window, huffman, lzss: buffers, numbers, elements: memory, residuals, .. } = scratch;
+    let EncodeScratch { tiles, window, huffman, lzss: buffers, numbers, elements: memory, .. } = scratch;
     let elements = gather::<W>(geometry, source, tiles, window, memory)?;
-    let parts = Parts { header, axes: geometry.axes(), chunk, tiles, elements };
+    let bytes = lzss::bytes_of(elements);
+    let tries_lzss = LONG_WINDOWS.contains(&options.level) || size_of::<W>() == 1;
     let of_lzss = match options.coder {
-        Coder::Lzss | Coder::LzssHuffman => {
-            let choice = parts.choose_lzss(options, options.coder == Coder::LzssHuffman, buffers);
-            parts.write_lzss(&choice, residuals, (buffers, huffman), out);
-            return Ok(());
+        Coder::Numbers => None,
+        Coder::Auto if !tries_lzss => None,
+        coder => {
+            let sample = sample_of(tiles, elements, options.level);
+            let model = ChunkModel {
+                options,
+                entropy_coded: coder != Coder::Lzss,
+                element_bytes: size_of::<W>(),
+                sampled: sample.len(),
+                elements: elements.len(),
+            };
+            Some(model.estimate(&lzss::bytes_of(&sample), buffers))
         }
-        Coder::Auto if LONG_WINDOWS.contains(&options.level) || size_of::<W>() == 1 => {
-            Some(parts.choose_lzss(options, true, buffers))
-        }
-        Coder::Auto | Coder::Numbers => None,
     };
     let start = out.len();
-    numbers::encode(header, parts.axes, chunk, (tiles, elements), (numbers, huffman), out);
+    if let (Coder::Lzss | Coder::LzssHuffman, Some(LzssEstimate { choice, .. })) = (options.coder, of_lzss) {
+        let huffman = (options.coder == Coder::LzssHuffman).then_some(huffman);
+        lzss::encode(header, chunk, &choice, &bytes, (buffers, huffman), out);
+        return Ok(());
+    }
+    numbers::encode(header, geometry.axes(), chunk, (tiles, elements), (numbers, huffman), out);
     let length = out.len() - start;
-    if let Some(choice) = of_lzss
-        && choice.expected < (length - length / 32) as u64
+    if let Some(LzssEstimate { choice, expected, .. }) = of_lzss
+        && expected < (length - length / 32) as u64
     {
-        parts.write_lzss(&choice, residuals, (buffers, huffman), out);
+        lzss::encode(header, chunk, &choice, &bytes, (buffers, Some(huffman)), out);
         if out.len() - start - length < length {
             out.drain(start..start + length);
         } else {
@@ -54,52 +63,16 @@ pub(super) fn encode<W: Word>(
     Ok(())
 }
 
-/// A chunk to be coded.
-struct Parts<'a, W> {
-    header: &'a Header,
-    axes: usize,
-    chunk: u64,
-    tiles: &'a [Tile],
-    elements: &'a [W],
-}
-
-impl<W: Word> Parts<'_, W> {
-    /// Chooses what LZSS does, by a sample.
-    fn choose_lzss(
-        &self,
-        options: &CoderOptions,
-        entropy_coded: bool,
-        buffers: &mut lzss::EncodeBuffers,
-    ) -> lzss::Choice {
-        let Self { tiles, elements, .. } = self;
-        let lengths: Vec<usize> = tiles.iter().map(Tile::len).collect();
-        let (mut some_tiles, mut sample) = (Vec::new(), Vec::new());
-        for range in lzss::sample_tiles(&lengths, size_of::<W>(), options.level) {
-            let from: usize = lengths[..range.start].iter().sum();
-            let count: usize = lengths[range.clone()].iter().sum();
-            some_tiles.extend_from_slice(&tiles[range]);
-            sample.extend_from_slice(&elements[from..from + count]);
-        }
-        let mut memory = Vec::new();
-        let residuals = Residuals::new(self.header.element_type, self.axes, &some_tiles, &sample, &mut memory);
-        lzss::choose(options, entropy_coded, &sample, &residuals, elements.len(), buffers)
+/// Returns the elements of the tiles in a chunk's sample for LZSS of this level.
+fn sample_of<W: Word>(tiles: &[Tile], elements: &[W], level: u8) -> Vec<W> {
+    let lengths: Vec<usize> = tiles.iter().map(Tile::len).collect();
+    let mut sample = Vec::new();
+    for range in lzss::sample_tiles(&lengths, size_of::<W>(), level) {
+        let from: usize = lengths[..range.start].iter().sum();
+        let count: usize = lengths[range].iter().sum();
+        sample.extend_from_slice(&elements[from..from + count]);
     }
-
-    /// Appends a record of LZSS tokens.
-    fn write_lzss(
-        &self,
-        choice: &lzss::Choice,
-        memory: &mut Vec<u64>,
-        scratch: (&mut lzss::EncodeBuffers, &mut huffman::EncodeScratch),
-        out: &mut Vec<u8>,
-    ) {
-        let Self { header, axes, chunk, tiles, elements } = *self;
-        let residuals = match choice.of_residuals {
-            true => Some(Residuals::new(header.element_type, axes, tiles, elements, memory)),
-            false => None,
-        };
-        lzss::encode(header, chunk, choice, elements, residuals.as_ref(), scratch, out);
-    }
+    sample
 }
 
 /// Returns the elements of the chunk's tiles in tile order: a slice of the window if they are contiguous there, or else

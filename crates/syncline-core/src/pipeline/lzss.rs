@@ -1,17 +1,15 @@
-//! LZSS chunks: the elements, or their residuals, as tokens; the tokens as they are or Huffman-coded.
+//! LZSS chunks: the elements as tokens; the tokens as they are or Huffman-coded.
 
 mod cost_model;
 mod decode;
 mod token_sections;
 mod trial;
 
-pub(super) use cost_model::{Choice, choose, sample_tiles};
+pub(super) use cost_model::{ChunkModel, sample_tiles};
+pub use cost_model::{LzssChoice, LzssEstimate};
 pub(super) use decode::{DecodeBuffers, decode};
-pub use trial::{
-    LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials,
-};
+pub use trial::{best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 
-use super::residuals::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};
 use crate::huffman::{self, IndexKind};
 use crate::lzss::{self, BlockCounts, Params, Tokens};
@@ -43,47 +41,34 @@ pub(super) struct EncodeBuffers {
 }
 
 /// Returns the words as little-endian bytes.
-fn bytes_of<W: Word>(words: &[W]) -> std::borrow::Cow<'_, [u8]> {
+pub(super) fn bytes_of<W: Word>(words: &[W]) -> std::borrow::Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return bytemuck::cast_slice(words).into();
     }
     words.iter().flat_map(|w| w.widen().to_le_bytes().into_iter().take(size_of::<W>())).collect()
 }
 
-/// Appends an LZSS record of a chunk, of its `elements` in tile order or of `residuals`, according to the choice.
-pub(super) fn encode<W: Word>(
+/// Appends an LZSS record of a chunk with these little-endian elements in tile order. The tokens are Huffman-coded if
+/// there is memory for that.
+pub(super) fn encode(
     header: &Header,
     chunk: u64,
-    choice: &Choice,
-    elements: &[W],
-    residuals: Option<&Residuals<W>>,
-    scratch: (&mut EncodeBuffers, &mut huffman::EncodeScratch),
+    choice: &LzssChoice,
+    elements: &[u8],
+    (buffers, huffman): (&mut EncodeBuffers, Option<&mut huffman::EncodeScratch>),
     out: &mut Vec<u8>,
 ) {
-    let (buffers, huffman) = scratch;
     let record = RecordBuilder::begin(out, ChunkKind::Lzss, chunk);
     let mut sections = SectionWriter::begin(out);
-    let input = match residuals.filter(|_| choice.of_residuals) {
-        Some(residuals) => {
-            sections.section(out, |out| residuals.tile_section().write(out));
-            sections.section(out, |out| crate::container::write_bases(out, &residuals.bases));
-            residuals.words
-        }
-        None => {
-            sections.skip();
-            sections.skip();
-            elements
-        }
-    };
-    let bytes = bytes_of(input);
-    let coder = choice.entropy_coded.then_some((header.index, huffman));
+    (0..BLOCKS).for_each(|_| sections.skip());
+    let coder = huffman.map(|huffman| (header.index, huffman));
     let params = &choice.params;
     if choice.has_matches {
-        buffers.tokenize(&bytes, params);
+        buffers.tokenize(elements, params);
     } else {
-        buffers.take_literals(&bytes, params);
+        buffers.take_literals(elements, params);
     }
-    let literals = if buffers.tokens.literals.is_empty() { &*bytes } else { &buffers.tokens.literals };
+    let literals = if buffers.tokens.literals.is_empty() { elements } else { &buffers.tokens.literals };
     write_tokens(&buffers.tokens, literals, params, coder, choice.has_words, &mut sections, out);
     record.finish(out);
 }

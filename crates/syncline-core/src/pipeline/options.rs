@@ -122,7 +122,7 @@ impl FromStr for Effort {
 pub struct CoderOptions {
     /// The coder of lossless streams.
     pub coder: Coder,
-    /// Bytes of an LZSS symbol. `None` chooses by a sample of each chunk.
+    /// Bytes of an LZSS symbol; `None` stands for those of an element.
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, from 1 (fastest) to 9 (smallest).
     pub level: u8,

@@ -4,6 +4,7 @@ use super::lossy::buffers::EncodeBuffers;
 use super::lzss;
 use crate::geometry::Tile;
 use crate::mem::kept::Kept;
+use crate::predict::word::Word;
 
 /// Memory that the encoder keeps from chunk to chunk.
 #[derive(Debug, Default)]
@@ -17,7 +18,6 @@ pub struct EncodeScratch {
     pub(super) numbers: Kept,
     /// Elements of a lossless chunk, as words because of their alignment.
     pub(super) elements: Vec<u64>,
-    pub(super) residuals: Vec<u64>,
 }
 
 /// Memory that the decoder keeps from chunk to chunk.
@@ -26,4 +26,13 @@ pub struct DecodeScratch {
     pub(super) lzss: lzss::DecodeBuffers,
     pub(super) batch: Kept,
     pub(super) block: Kept,
+}
+
+/// Returns memory for this many words, whose values are unspecified.
+pub(super) fn words_in<W: Word>(memory: &mut Vec<u64>, count: usize) -> &mut [W] {
+    let length = (count * size_of::<W>()).div_ceil(8);
+    if memory.len() < length {
+        memory.resize(length, 0);
+    }
+    &mut bytemuck::cast_slice_mut(memory)[..count]
 }

@@ -8,5 +8,5 @@
 mod classes;
 mod interpolate;
 
-pub use classes::{Classes, Level, PASSES, join, joined, levels_of, split};
+pub use classes::{Classes, Level, PASSES, coarser, join, joined, levels_of, take_row};
 pub use interpolate::predict_row;

@@ -2,6 +2,8 @@
 //!
 //! Predictors 0 to 7 are sets of axes with differences: 1 for x, 2 for y, 4 for z. Predictor [`SECOND_ORDER`] takes
 //! second differences along all axes.
+//!
+//! Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar fields" (2003).
 
 use super::sums;
 use super::word::Wrapping;

@@ -89,7 +89,7 @@ pub fn restore_fill<T: Real>(x: &mut [T], mask: &TileMask, pattern: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::lorenzo::tests::any_extent;
+    use crate::quantize::mask::tests::any_extent;
     use proptest::prelude::*;
 
     fn mask_of_words(words: [u64; 16], len: usize) -> TileMask {

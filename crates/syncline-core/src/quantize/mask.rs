@@ -232,10 +232,21 @@ impl MaskKind {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::predict::lorenzo::tests::any_extent;
     use proptest::prelude::*;
+
+    /// Extents of a tile: ragged, or one of the full ones.
+    pub(crate) fn any_extent() -> impl Strategy<Value = [usize; 3]> {
+        prop_oneof![
+            (1usize..=9, 1usize..=9, 1usize..=9).prop_map(|(z, y, x)| [z.min(8), y.min(8), x.min(8)]),
+            (1usize..=32, 1usize..=32).prop_map(|(y, x)| [1, y, x]),
+            (1usize..=1024).prop_map(|x| [1, 1, x]),
+            Just([8, 8, 8]),
+            Just([1, 32, 32]),
+            Just([1, 1, 1024]),
+        ]
+    }
 
     fn mask_of(seed: u64, len: usize, shift: u32) -> TileMask {
         let mut mask = TileMask::default();

@@ -3,8 +3,10 @@
 // THREADS  threads of a block, at least MOST_BLOCKS
 #pragma once
 #include "device/block.cuh"
-#include "lossless/tile.cuh"
 #include "lossless/record_headers.cuh"
+
+// Maximum tiles of a chunk: 2^22 elements in tiles of 512 before clipping.
+constexpr uint32_t MOST_TILES = 8192, BLOCK_TILES = format::BASES_IN_BLOCK, MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
 
 // Returns the integer of a zigzag code.
 template <typename Word> __device__ inline Word of_zigzag(Word word) {

@@ -1,14 +1,18 @@
 // Numbers of elements and back: `syncline_core::numbers::number`, operation by operation, compiled without contraction.
 //
 // FLOATS  1: elements are floating-point numbers
-// See also lossless/tile.cuh.
+// See also lossless/words.cuh.
 #pragma once
-#include "lossless/tile.cuh"
 #include "lossless/structs.cuh"
+#include "lossless/words.cuh"
 
 enum NumberMode : uint32_t { ORDERED, MULTIPLE, SCALED, SCALED_ULPS, SPLIT, NUMBER_MODES };
 enum NumberScaling : uint32_t { QUOTIENT, PRODUCT, SHORT_PRODUCT, NUMBER_SCALINGS };
 
+constexpr uint32_t WORD_BITS = 8 * ELEMENT_BYTES;
+constexpr word_t TOP_BIT = word_t(word_t(1) << (WORD_BITS - 1));
+
+__device__ inline word_t unzigzag(word_t word) { return word_t(word_t(word >> 1) ^ word_t(0 - (word & 1))); }
 // Returns the signed value of a word.
 __device__ inline int64_t signed_of(word_t word) {
     return int64_t(uint64_t(word) << (64 - WORD_BITS)) >> (64 - WORD_BITS);

@@ -245,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (status == FINE && chunk.predictor != 0) {
         const bool are_good = read_bases(record.section(TILE_BASES), record.length(TILE_BASES), tiles, bases + first,
                                          warp_sums, words_before);
-        status = are_good ? FINE : BAD_BASES;
+        status = are_good ? FINE : NUMBERS_BASES;
     }
     if (status == FINE && live > 0) {
         if (threadIdx.x == 0) {

@@ -129,8 +129,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     const NumberChunk *chunks, const NumberBins *bins, const NumberTile *tiles, const word_t *bases,
                     const NumberStreams *streams, const uint8_t *bytes, const uint16_t *words, uint32_t *statuses,
                     word_t *slab, uint64_t first_element) {
-    __shared__ word_t shared[WARPS][MOST_TILE_ELEMENTS];
-    __shared__ uint8_t flags[WARPS][MOST_TILE_ELEMENTS];
+    __shared__ word_t shared[WARPS][format::MAX_TILE_ELEMENTS];
+    __shared__ uint8_t flags[WARPS][format::MAX_TILE_ELEMENTS];
     const uint32_t number = first_tile + blockIdx.x * WARPS + warp_id();
     if (number >= end_tile) {
         return;

@@ -18,12 +18,11 @@ enum Status : uint32_t {
     KIND,
     BAD_SECTIONS,
     RAW,
-    BAD_TILES,
-    BAD_BASES,
     PARAMETERS,
     COUNTS,
     PLANES,
     NUMBERS_PLAN,
+    NUMBERS_BASES,
     NUMBERS_BINS,
     NUMBERS_RAW_BITS,
     NUMBERS_VERBATIM,
@@ -55,7 +54,7 @@ __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, u
         const uint32_t bytes = lengths[i];
         if (bytes > 0) {
             const uint64_t start = aligned(at, 16);
-            if (start + bytes > end || !all_zero(record, at, start)) {
+            if (i < BLOCKS || i > LITERALS || start + bytes > end || !all_zero(record, at, start)) {
                 return BAD_SECTIONS;
             }
             header.section_at[i] = uint32_t(start);

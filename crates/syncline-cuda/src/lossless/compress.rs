@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{ErrorSummary, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
@@ -12,12 +12,11 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, LzssChoice};
 
 use super::cost_model::{Job, Samples};
-use super::records::{HEAD_BYTES, Record};
-use super::structs::TileSummary;
-use super::tiles::{NO_PLACE, Predicted, Slots, Tiles};
+use super::records::{Record, TOKENS_AT};
+use super::tiles::Tiles;
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
 use crate::container::hash::{self, ExcludedRange, Hasher};
-use crate::device::{Arena, Device, Frame, Pinned, fetch};
+use crate::device::{Arena, Device, Frame, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, compress_bound};
@@ -146,7 +145,7 @@ impl<'d> LosslessCompressor<'d> {
     ) -> Result<Vec<u32>> {
         if !is_supported(job.options.coder) {
             return Err(CudaError::Unsupported(format!(
-                "pipeline {} is done on the CPU: the GPU has lzss and lzss+huffman",
+                "the coder {} is done on the CPU: the GPU has lzss and lzss+huffman",
                 job.options.coder
             )));
         }
@@ -208,30 +207,16 @@ impl<'d> LosslessCompressor<'d> {
         let mut frame = self.arena.frame()?;
         let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;
 
-        let mut summaries = vec![TileSummary::default(); choices.len()];
-        let mut predicted = None;
-        if choices.iter().any(|choice| choice.of_residuals) {
-            let prediction = predict(&mut frame, tiles, &batch, slots, choices)?;
-            summaries = fetch(&stream, &prediction.0.summaries, "reading sums over tiles")?;
-            predicted = Some(prediction);
-        }
-
         // Finds the tokens of all chunks.
-        let residual_pointer = predicted.as_ref().map_or(0, |(_, residuals)| residuals.device_ptr(&stream).0);
-        let source = |(number, choice): (usize, &LzssChoice)| {
-            let elements = match choice.of_residuals {
-                true => u64::from(summaries[number].live_elements),
-                false => tiles.elements_of(&batch, number as u32),
-            };
-            Source {
-                base: if choice.of_residuals { residual_pointer } else { slots.pointer },
-                offset: number as u64 * slots.stride,
-                bytes: elements * tiles.element_bytes(),
-                params: choice.params,
-                has_matches: choice.has_matches,
-                has_words: choice.has_words,
-                chunk: chunks.start + number as u64,
-            }
+        let bytes_of = |number: usize| tiles.elements_of(&batch, number as u32) * tiles.element_bytes();
+        let source = |(number, choice): (usize, &LzssChoice)| Source {
+            base: slots.pointer,
+            offset: number as u64 * slots.stride,
+            bytes: bytes_of(number),
+            params: choice.params,
+            has_matches: choice.has_matches,
+            has_words: choice.has_words,
+            chunk: chunks.start + number as u64,
         };
         let sources: Vec<Source> = choices.iter().enumerate().map(source).collect();
         let mut found = self.tokens.find(&mut frame, &sources)?;
@@ -241,21 +226,11 @@ impl<'d> LosslessCompressor<'d> {
         };
 
         // Places all records in the output.
-        let record = |(number, tokens)| {
-            let number: usize = number;
-            let tile_count = batch.tiles_of(number as u32).len() as u32;
-            let tile_sections = match choices[number].of_residuals {
-                true => summaries[number].section_bytes(tile_count),
-                false => [0; 2],
-            };
-            let elements = tiles.elements_of(&batch, number as u32) * tiles.element_bytes();
-            (Record::new(tokens, tile_sections, elements), elements)
-        };
-        let records: Vec<(Record, u64)> =
-            write_tokens::sections(&found, laid_out.as_ref()).into_iter().enumerate().map(record).collect();
+        let sections = write_tokens::sections(&found, laid_out.as_ref()).into_iter().enumerate();
+        let record = |(number, tokens)| (Record::new(tokens, bytes_of(number)), bytes_of(number));
+        let records: Vec<(Record, u64)> = sections.map(record).collect();
         let layout = Layout::new(&records, at, output.len() as u64)?;
         let mut places = TokenPlaces::new(&found, laid_out.as_ref());
-        let mut tile_places = vec![NO_PLACE; records.len()];
         let (output_pointer, _) = output.device_ptr_mut(&stream);
         for (number, ((record, elements), &place)) in records.iter().zip(&layout.places).enumerate() {
             record.patch(place, chunks.start + number as u64, *elements, &mut places.patches);
@@ -264,38 +239,16 @@ impl<'d> LosslessCompressor<'d> {
                 places.copies.add(from, output_pointer + place + RECORD_HEADER_LEN as u64, *elements);
                 continue;
             }
-            if choices[number].of_residuals {
-                tile_places[number] = place + HEAD_BYTES;
-            }
             let tokens = (number, &record.tokens);
-            let at = place + record.tokens_at();
+            let at = place + TOKENS_AT;
             places.place(&stream, tokens, &mut found, laid_out.as_ref(), output_pointer, at);
         }
 
         // Writes the records.
-        if let Some((predicted, _)) = &mut predicted {
-            let places = frame.upload(&tile_places)?;
-            tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
-        }
         self.tokens.write(&stream, &mut found, laid_out, &places, output)?;
         layout.checksum(&mut frame, &self.hasher, output)?;
         Ok(layout.lengths)
     }
-}
-
-/// Predicts the tiles of the chunks whose residuals are coded, and returns the predictions and the residuals.
-fn predict<'a>(
-    frame: &mut Frame<'a>,
-    tiles: &Tiles,
-    batch: &ChunkBatch,
-    slots: Slots,
-    choices: &[LzssChoice],
-) -> Result<(Predicted<'a>, CudaViewMut<'a, u8>)> {
-    let chosen: Vec<u32> = choices.iter().map(|choice| choice.of_residuals.into()).collect();
-    let chosen = frame.upload(&chosen)?;
-    let mut predicted = tiles.predict(frame, batch, slots, &chosen.as_view())?;
-    let residuals = tiles.residuals(frame, batch, slots, &chosen.as_view(), &mut predicted)?;
-    Ok((predicted, residuals))
 }
 
 /// Locations of a batch's records in the output.

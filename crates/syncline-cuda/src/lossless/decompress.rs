@@ -11,8 +11,8 @@ use syncline_core::container::RECORD_HEADER_LEN;
 use super::read_numbers::{NumberDecoder, STATUS_RAW_BITS, STATUS_STREAMS};
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
 use super::record_headers::{RecordHeaderParser, Records};
-use super::structs::{ChunkSource, RecordHeader};
-use super::tiles::{DecodedChunks, Tiles};
+use super::structs::RecordHeader;
+use super::tiles::Tiles;
 use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
@@ -75,46 +75,43 @@ struct OutputTiles<'o> {
 }
 
 impl OutputTiles<'_> {
-    /// Returns the address for the bytes of a chunk's tokens in the output, if they are the chunk's elements in order
+    /// Returns the address for the bytes of a chunk's tokens in the output, if the chunk's elements are in order there
     /// and all of them are requested.
-    fn place(&self, number: usize, head: &RecordHeader) -> Option<CUdeviceptr> {
+    fn place(&self, number: usize) -> Option<CUdeviceptr> {
         let tiles = self.batch.tiles_of(number as u32);
         let tiles = [tiles.start, tiles.end].map(|tile| self.batch.first_tile() + u64::from(tile));
         let whole = self.wanted.start <= tiles[0] && tiles[1] <= self.wanted.end;
-        if self.tiles.geometry().axes() != 1 || head.is_of_residuals() || !whole {
+        if self.tiles.geometry().axes() != 1 || !whole {
             return None;
         }
         let first = self.tiles.geometry().elements_before(tiles[0]) - self.first_element;
         Some(self.output_pointer + first * self.tiles.element_bytes()).filter(|address| address.is_multiple_of(16))
     }
 
-    /// Returns the source of each chunk's tiles, and the tokens to decode before. Tokens are decoded to the output if
-    /// possible, else to slots. `places` are the offsets of the records in the input.
+    /// Returns the address of each chunk's elements in tile order, or 0 if they are not to be written, and the tokens to
+    /// decode before. Tokens are decoded to the output if possible, else to slots. `places` are the offsets of the
+    /// records in the input.
     fn plan_sources<'h>(
         &self,
         heads: &'h [RecordHeader],
         places: &[u64],
         [input, slots]: [CUdeviceptr; 2],
-    ) -> (Vec<ChunkSource>, Vec<Tokens<'h>>) {
-        let mut sources = vec![ChunkSource::NOWHERE; heads.len()];
+    ) -> (Vec<CUdeviceptr>, Vec<Tokens<'h>>) {
+        let mut sources = vec![0; heads.len()];
         let mut tokens = Vec::new();
         for (number, head) in heads.iter().enumerate() {
             if head.is_of_numbers() {
                 continue;
             }
             if head.is_raw() {
-                sources[number] = ChunkSource::elements(input + places[number] + RECORD_HEADER_LEN as u64);
+                sources[number] = input + places[number] + RECORD_HEADER_LEN as u64;
                 continue;
             }
-            let target = self.place(number, head).unwrap_or_else(|| {
-                let slot = slots + number as u64 * self.tiles.slot_bytes();
-                sources[number] = match head.is_of_residuals() {
-                    true => ChunkSource::residuals(slot),
-                    false => ChunkSource::elements(slot),
-                };
-                slot
+            let target = self.place(number).unwrap_or_else(|| {
+                sources[number] = slots + number as u64 * self.tiles.slot_bytes();
+                sources[number]
             });
-            let bytes = u64::from(head.elements) * self.tiles.element_bytes();
+            let bytes = self.tiles.elements_of(self.batch, number as u32) * self.tiles.element_bytes();
             tokens.push(Tokens { head, chunk: number as u32, record: places[number], target, bytes });
         }
         (sources, tokens)
@@ -137,7 +134,7 @@ impl LosslessDecompressor {
         let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
         let tiles = Tiles::new(device, header.element_type, info.geometry())?;
         Ok(Self {
-            heads: RecordHeaderParser::new(device, tiles.element_bytes())?,
+            heads: RecordHeaderParser::new(device)?,
             hasher: Hasher::new(device)?,
             tokens: TokenDecoder::new(device)?,
             numbers: NumberDecoder::new(device, header.element_type)?,
@@ -272,7 +269,7 @@ impl LosslessDecompressor {
         let records = Records { input: part.input, places: &place_view, lengths: &length_view, hashes: &hash_view };
         let index = self.info.header().index;
         let mut parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, index)?;
-        let mut heads = fetch(&stream, &parsed.heads, "reading what records have")?;
+        let mut heads = fetch(&stream, &parsed, "reading what records have")?;
         let numbers = match heads.iter().any(RecordHeader::is_of_numbers) {
             true => {
                 let read = (&mut parsed, &mut heads);
@@ -286,7 +283,7 @@ impl LosslessDecompressor {
         let first_element = part.first_element;
         let array = OutputTiles { tiles: &self.tiles, batch: &batch, wanted: &wanted, first_element, output_pointer };
         let has_tokens = |head: &RecordHeader| !head.is_raw() && !head.is_of_numbers();
-        let needs_slots = heads.iter().enumerate().any(|(i, head)| has_tokens(head) && array.place(i, head).is_none());
+        let needs_slots = heads.iter().enumerate().any(|(i, head)| has_tokens(head) && array.place(i).is_none());
         let slot_bytes = if needs_slots { heads.len() * self.tiles.slot_bytes() as usize } else { 0 };
         let slots = frame.slice::<u8>(slot_bytes)?;
         let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
@@ -301,15 +298,9 @@ impl LosslessDecompressor {
             self.numbers.decode(&mut frame, input, &self.tiles, work, &heads, numbers, &mut noted, to)?;
         }
 
-        if sources.iter().any(ChunkSource::is_somewhere) {
+        if sources.iter().any(|&source| source != 0) {
             let sources = frame.upload(&sources)?;
-            let decoded = DecodedChunks {
-                sources: sources.as_view(),
-                statuses: noted.as_view(),
-                metas: parsed.metas.as_view(),
-                bases: parsed.bases.as_view(),
-                starts: parsed.starts.as_view(),
-            };
+            let decoded = (&sources.as_view(), &noted.as_view());
             self.tiles.scatter(&stream, &batch, tiles, decoded, (output, first_element))?;
         }
         // Kernels read tokens, literals and raw elements and write elements by address. Dropping these guards records

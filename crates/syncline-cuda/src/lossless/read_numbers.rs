@@ -10,7 +10,7 @@ use syncline_core::array::ElementType;
 use syncline_core::huffman::IndexKind;
 
 use super::planes::{GROUP, PlaneDecoder};
-use super::record_headers::{RecordHeaders, Records};
+use super::record_headers::Records;
 use super::structs::{NumberBins, NumberChunk, NumberStreams, NumberTile, RecordHeader};
 use super::tiles::Tiles;
 use crate::device::{Device, Frame, Grid, Specialization, Transfer, fetch};
@@ -124,7 +124,7 @@ impl NumberDecoder {
         tiles: &Tiles,
         batch: &ChunkBatch,
         (records, index): (&Records<'_>, IndexKind),
-        (parsed, heads): (&mut RecordHeaders<'_>, &mut Vec<RecordHeader>),
+        (parsed, heads): (&mut CudaViewMut<'_, RecordHeader>, &mut Vec<RecordHeader>),
     ) -> Result<ParsedNumbers<'a>> {
         let stream = frame.stream().clone();
         let (chunk_count, tile_count) = (batch.chunks() as usize, batch.tiles() as usize);
@@ -147,11 +147,11 @@ impl NumberDecoder {
         // bins for each chunk, and an entry of each array for each tile.
         unsafe {
             launch!(kernels.0.numbers_parse on &stream, Grid::new(batch.chunks(), THREADS); *tiles.geometry(), *batch,
-                records.input, records.places, index as u32, &mut parsed.heads, &mut numbers.chunks, &mut numbers.bins,
+                records.input, records.places, index as u32, &mut *parsed, &mut numbers.chunks, &mut numbers.bins,
                 &mut numbers.tiles, &mut numbers.bases, &mut ends)
         }?;
         numbers.on_host = fetch(&stream, &numbers.chunks, "reading what records have")?;
-        *heads = fetch(&stream, &parsed.heads, "reading what records have")?;
+        *heads = fetch(&stream, &*parsed, "reading what records have")?;
         Ok(numbers)
     }
 

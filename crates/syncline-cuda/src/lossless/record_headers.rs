@@ -15,12 +15,11 @@ use crate::geometry::ChunkBatch;
 
 declare_kernels! {
     /// The kernel of `kernels/lossless/record_headers.cu`.
-    pub(super) struct RecordHeaderKernels in "lossless/record_headers.cu", by (element_bytes: u64) {
+    pub(super) struct RecordHeaderKernels in "lossless/record_headers.cu" {
         const THREADS: u32 = 512;
         fn record_headers_parse(
-            geometry: DeviceGeometry, batch: ChunkBatch, input: In<u8>, places: In<u64>, lengths: In<u32>,
-            hashes: In<u64>, index_kind: u32, metas: Out<u8>, bases: Out<u8> as "word_t *", starts: Out<u32>,
-            headers: Out<RecordHeader>,
+            geometry: DeviceGeometry, batch: ChunkBatch, element_bytes: u32, input: In<u8>, places: In<u64>,
+            lengths: In<u32>, hashes: In<u64>, index_kind: u32, headers: Out<RecordHeader>,
         );
     }
 }
@@ -38,15 +37,14 @@ impl RecordHeader {
             4 => Some("its kind does not fit the stream's pipeline"),
             5 => Some("its sections do not fit its record"),
             6 => Some("a raw chunk has another length than its elements"),
-            7 => Some("its tile section does not fit the shape"),
-            8 => Some("its tile bases do not fit its tiles"),
-            9 => Some("impossible LZSS parameters"),
-            10 => Some("its LZSS blocks do not fit its elements"),
-            11 => Some("an LZSS section does not fit the token counts"),
-            12 => Some("the plan of its numbers is impossible"),
-            13 => Some("its bins are impossible"),
-            14 => Some("the raw bits of its tiles do not add up"),
-            15 => Some("its list of verbatim values is impossible"),
+            7 => Some("impossible LZSS parameters"),
+            8 => Some("its LZSS blocks do not fit its elements"),
+            9 => Some("an LZSS section does not fit the token counts"),
+            10 => Some("the plan of its numbers is impossible"),
+            11 => Some("its tile bases do not fit its tiles"),
+            12 => Some("its bins are impossible"),
+            13 => Some("the raw bits of its tiles do not add up"),
+            14 => Some("its list of verbatim values is impossible"),
             _ => Some("its symbols do not fit its tiles"),
         }
     }
@@ -58,11 +56,6 @@ impl RecordHeader {
 
     pub fn is_raw(&self) -> bool {
         self.kind == 0
-    }
-
-    /// Returns whether the tokens decode to residuals.
-    pub fn is_of_residuals(&self) -> bool {
-        self.section_bytes[0] > 0
     }
 }
 
@@ -78,25 +71,16 @@ pub(super) struct Records<'r> {
     pub hashes: &'r CudaView<'r, u64>,
 }
 
-/// The headers and tiles of a batch's records.
-pub(super) struct RecordHeaders<'a> {
-    pub heads: CudaViewMut<'a, RecordHeader>,
-    pub metas: CudaViewMut<'a, u8>,
-    /// Bases of tiles as bytes, each of the element's size.
-    pub bases: CudaViewMut<'a, u8>,
-    pub starts: CudaViewMut<'a, u32>,
-}
-
-/// Reads the headers and tiles of records.
+/// Reads the headers of records.
 #[derive(Debug)]
 pub(super) struct RecordHeaderParser(RecordHeaderKernels);
 
 impl RecordHeaderParser {
-    pub fn new(device: &Device, element_bytes: u64) -> Result<Self> {
-        RecordHeaderKernels::load(device, element_bytes).map(Self)
+    pub fn new(device: &Device) -> Result<Self> {
+        RecordHeaderKernels::load(device).map(Self)
     }
 
-    /// Queues the kernel that reads the headers and tiles of the batch's records.
+    /// Queues the kernel that reads the headers of the batch's records.
     pub fn launch<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -104,22 +88,16 @@ impl RecordHeaderParser {
         batch: &ChunkBatch,
         records: &Records<'_>,
         index: IndexKind,
-    ) -> Result<RecordHeaders<'a>> {
+    ) -> Result<CudaViewMut<'a, RecordHeader>> {
         let stream = frame.stream().clone();
-        let count = batch.tiles() as usize;
-        let mut heads = RecordHeaders {
-            heads: frame.slice(batch.chunks() as usize)?,
-            metas: frame.slice(count)?,
-            bases: frame.slice(count * tiles.element_bytes() as usize)?,
-            starts: frame.slice(count)?,
-        };
-        let index = index as u32;
-        // SAFETY: the caller guarantees a record in the input, its length and its hash for each chunk. The slices above
-        // have a header for each chunk and a meta, a base and a start for each tile.
+        let mut heads = frame.slice(batch.chunks() as usize)?;
+        let (element_bytes, index) = (tiles.element_bytes() as u32, index as u32);
+        // SAFETY: the caller guarantees a record in the input, its length and its hash for each chunk, for each of
+        // which the slice above has a header.
         unsafe {
             launch!(self.0.record_headers_parse on &stream, Grid::new(batch.chunks(), THREADS); *tiles.geometry(),
-                *batch, records.input, records.places, records.lengths, records.hashes, index, &mut heads.metas,
-                &mut heads.bases, &mut heads.starts, &mut heads.heads)
+                *batch, element_bytes, records.input, records.places, records.lengths, records.hashes, index,
+                &mut heads)
         }?;
         Ok(heads)
     }

@@ -9,8 +9,8 @@ use crate::device::Patches;
 use crate::huffman::encode;
 use crate::lzss::{PlaneStarts, SectionPlan};
 
-/// Bytes of a record before its first section.
-pub(super) const HEAD_BYTES: u64 = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()).next_multiple_of(ALIGNMENT) as u64;
+/// Bytes of a record before its sections of tokens, the first ones that it has.
+pub(super) const TOKENS_AT: u64 = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()).next_multiple_of(ALIGNMENT) as u64;
 /// Number of the section with the parameters and the blocks; flags, lengths, distances and literals follow.
 pub(super) const BLOCKS: usize = 2;
 /// Bytes of the parameters in front of the blocks.
@@ -212,33 +212,23 @@ pub(super) struct Record {
     pub bytes: u64,
     /// Whether the record stores the elements uncompressed.
     pub is_raw: bool,
-    tile_sections: [u64; 2],
     pub tokens: TokenSections,
 }
 
 impl Record {
-    /// Lays out a record of tokens. `tile_sections` are the bytes of sections 0 and 1, and `element_bytes` those of the
-    /// chunk's elements. If the record is not shorter than the elements, it becomes raw.
-    pub fn new(tokens: TokenSections, tile_sections: [u32; 2], element_bytes: u64) -> Self {
-        let mut record = Self { bytes: 0, is_raw: false, tile_sections: tile_sections.map(u64::from), tokens };
-        record.bytes = record.tokens_at() + record.tokens.section_at(5);
-        let raw_bytes = (RECORD_HEADER_LEN as u64 + element_bytes).next_multiple_of(ALIGNMENT as u64);
-        if record.bytes >= raw_bytes {
-            (record.bytes, record.is_raw) = (raw_bytes, true);
-        }
-        record
-    }
-
-    /// Returns the offset of section 2 in the record, in bytes.
-    pub fn tokens_at(&self) -> u64 {
-        HEAD_BYTES + self.tile_sections.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum::<u64>()
+    /// Lays out a record of tokens. `element_bytes` are those of the chunk's elements. If the record is not shorter than
+    /// these, it becomes raw.
+    pub fn new(tokens: TokenSections, element_bytes: u64) -> Self {
+        let (bytes, raw_bytes) = (TOKENS_AT + tokens.section_at(5), RECORD_HEADER_LEN as u64 + element_bytes);
+        let raw_bytes = raw_bytes.next_multiple_of(ALIGNMENT as u64);
+        Self { bytes: bytes.min(raw_bytes), is_raw: bytes >= raw_bytes, tokens }
     }
 
     /// Adds the bytes of the record that the host knows, except tokens, to `patches`: the header without the hash, the
     /// table, and zeros between parts. The record starts at byte `at` of the output.
     pub fn patch(&self, at: u64, chunk: u64, element_bytes: u64, patches: &mut Patches) {
         let kind = if self.is_raw { ChunkKind::Raw } else { ChunkKind::Lzss };
-        let mut head = [0; HEAD_BYTES as usize];
+        let mut head = [0; TOKENS_AT as usize];
         // The chunk's size has been checked, so the record has fewer than 2^32 bytes.
         head[..RECORD_HEADER_LEN].copy_from_slice(&record_header(kind, chunk, self.bytes as u32));
         if self.is_raw {
@@ -247,11 +237,8 @@ impl Record {
             return;
         }
         let mut lengths = [0; SECTIONS];
-        lengths[..BLOCKS].copy_from_slice(&self.tile_sections);
         lengths[BLOCKS..BLOCKS + 5].copy_from_slice(&self.tokens.lengths);
         write_table(&mut head[RECORD_HEADER_LEN..], &lengths);
         patches.add(at, &head);
-        let bases_at = patches.align(at + HEAD_BYTES + self.tile_sections[0]);
-        patches.align(bases_at + self.tile_sections[1]);
     }
 }

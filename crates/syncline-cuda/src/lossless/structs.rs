@@ -1,6 +1,5 @@
 //! Structs that the kernels of lossless arrays share with their launchers.
 
-use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::SECTIONS;
 
 use crate::device_struct::{DeviceStruct, device_struct};
@@ -9,8 +8,6 @@ use crate::device_struct::{DeviceStruct, device_struct};
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
     HeaderPlane::C,
     RecordHeader::C,
-    TileSummary::C,
-    ChunkSource::C,
     SampleTile::C,
     NumberChunk::C,
     NumberBins::C,
@@ -42,8 +39,6 @@ device_struct! {
         pub(super) kind: u32,
         pub section_at: [u32; SECTIONS],
         pub section_bytes: [u32; SECTIONS],
-        /// Number of elements that the tokens decode to.
-        pub elements: u32,
         pub width: u32,
         pub level: u32,
         pub min_match: u32,
@@ -54,29 +49,6 @@ device_struct! {
         /// Number of 64-bit words of flags.
         pub flag_words: u32,
         pub planes: [HeaderPlane; PLANES],
-    }
-}
-
-device_struct! {
-    /// Counts over the tiles of a chunk.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(super) struct TileSummary {
-        /// Tiles that are not constant.
-        pub live_tiles: u32,
-        /// Elements of the tiles that are not constant.
-        pub live_elements: u32,
-        /// 32-bit words of the packed bases.
-        pub base_words: u32,
-        pub(super) unused: u32,
-    }
-}
-
-device_struct! {
-    /// Source of the elements of a chunk's tiles.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(super) struct ChunkSource {
-        pub(super) bytes: CUdeviceptr as "const uint8_t *",
-        pub(super) kind: u64,
     }
 }
 

@@ -10,7 +10,7 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 
-use super::structs::{ChunkSource, SampleTile, TileSummary};
+use super::structs::SampleTile;
 use crate::device::{Device, Frame, Grid};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::Result;
@@ -19,8 +19,7 @@ use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 declare_kernels! {
     /// The kernels of `kernels/lossless/tiles.cu`.
     pub(super) struct TileKernels in "lossless/tiles.cu", by (element_bytes: u64) {
-        /// Threads of a block with one tile per warp. Blocks are small, because each tile may take 8 KiB of shared
-        /// memory.
+        /// Threads of a block with one tile per warp.
         const THREADS: u32 = 128;
         fn tiles_gather(
             geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const word_t *", first_element: u64,
@@ -30,63 +29,12 @@ declare_kernels! {
             geometry: DeviceGeometry, tiles: In<SampleTile>, count: u32, slab: In<u8> as "const word_t *",
             first_element: u64, sample: Out<u8> as "word_t *",
         );
-        fn tiles_predict(
-            geometry: DeviceGeometry, batch: ChunkBatch, map: u32, chosen: In<u32>,
-            slots: CUdeviceptr as "const uint8_t *", stride: u64, metas: Out<u8>, bases: Out<u8> as "word_t *",
-        );
-        fn tiles_scan(
-            geometry: DeviceGeometry, batch: ChunkBatch, chosen: In<u32>, metas: In<u8>,
-            bases: In<u8> as "const word_t *", starts: Out<u32>, summaries: Out<TileSummary>,
-        );
-        fn tiles_residuals(
-            geometry: DeviceGeometry, batch: ChunkBatch, map: u32, chosen: In<u32>,
-            slots: CUdeviceptr as "const uint8_t *", stride: u64, metas: In<u8>, starts: In<u32>,
-            residual_slots: Out<u8>,
-        );
-        fn tiles_sections(
-            batch: ChunkBatch, metas: In<u8>, bases: In<u8> as "const word_t *", summaries: In<TileSummary>,
-            places: In<u64>, out: Out<u8>,
-        );
         fn tiles_scatter(
-            geometry: DeviceGeometry, batch: ChunkBatch, map: u32, first_tile: u32, end_tile: u32,
-            sources: In<ChunkSource>, statuses: In<u32>, metas: In<u8>, bases: In<u8> as "const word_t *",
-            starts: In<u32>, slab: Out<u8> as "word_t *", first_element: u64,
+            geometry: DeviceGeometry, batch: ChunkBatch, first_tile: u32, end_tile: u32, sources: In<u64>,
+            statuses: In<u32>, slab: Out<u8> as "word_t *", first_element: u64,
         );
     }
 }
-/// Threads of a block that processes a chunk: `CHUNK_THREADS` of the source.
-const CHUNK_THREADS: u32 = 1024;
-/// Offset of a chunk whose tile sections are not written.
-pub(super) const NO_PLACE: u64 = u64::MAX;
-
-impl TileSummary {
-    /// Returns the bytes of sections 0 and 1 of a chunk of `tiles` tiles.
-    pub fn section_bytes(&self, tiles: u32) -> [u32; 2] {
-        let words = 3 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
-        [4 * words, tiles.div_ceil(32).next_multiple_of(4) + 4 * self.base_words]
-    }
-}
-
-impl ChunkSource {
-    /// No source: the chunk's elements in the output remain unchanged.
-    pub const NOWHERE: Self = Self { bytes: 0, kind: 0 };
-
-    /// Returns whether the chunk's elements are written.
-    pub fn is_somewhere(&self) -> bool {
-        self.kind != 0
-    }
-
-    /// Returns a source of elements in tile order at this address.
-    pub fn elements(bytes: CUdeviceptr) -> Self {
-        Self { bytes, kind: 1 }
-    }
-
-    /// Returns a source of residuals at this address.
-    pub fn residuals(bytes: CUdeviceptr) -> Self {
-        Self { bytes, kind: 2 }
-    }
-}
-
 /// The elements of chunks in tile order; each chunk starts on a multiple of `stride` bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slots {
@@ -96,37 +44,13 @@ pub(super) struct Slots {
     pub stride: u64,
 }
 
-/// The predictions for the tiles of a batch.
-pub(super) struct Predicted<'a> {
-    pub metas: CudaViewMut<'a, u8>,
-    /// Bases of tiles as bytes, each of the element's size.
-    pub bases: CudaViewMut<'a, u8>,
-    pub starts: CudaViewMut<'a, u32>,
-    pub summaries: CudaViewMut<'a, TileSummary>,
-}
-
 /// Launches the kernels for the tiles of one array.
 #[derive(Debug)]
 pub(super) struct Tiles {
     geometry: DeviceGeometry,
-    map: u32,
     element_bytes: u32,
     slot_bytes: u64,
     kernels: TileKernels,
-}
-
-/// The chunks of a batch whose tokens are decoded, as their tiles are made from them.
-pub(crate) struct DecodedChunks<'a> {
-    /// Where the elements or residuals of each chunk are.
-    pub sources: CudaView<'a, ChunkSource>,
-    /// The status of each chunk, 0 if nothing is wrong.
-    pub statuses: CudaView<'a, u32>,
-    /// Constant or not, and the predictor, of each tile.
-    pub metas: CudaView<'a, u8>,
-    /// The base of each tile.
-    pub bases: CudaView<'a, u8>,
-    /// Where the residuals of each tile start.
-    pub starts: CudaView<'a, u32>,
 }
 
 impl Tiles {
@@ -137,7 +61,6 @@ impl Tiles {
         let of_chunk = of_tile * geometry.tiles().clamp(1, geometry.tiles_per_chunk().into());
         Ok(Self {
             geometry: DeviceGeometry::new(geometry),
-            map: if element.is_float() { 2 } else { element.is_signed_integer().into() },
             element_bytes: element.size() as u32,
             slot_bytes: (of_chunk * element.size() as u64).next_multiple_of(16),
             kernels: TileKernels::load(device, element.size() as u64)?,
@@ -240,101 +163,26 @@ impl Tiles {
         Ok(sample)
     }
 
-    /// Predicts the tiles of the chunks whose word of `chosen` is set.
-    pub fn predict<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        batch: &ChunkBatch,
-        slots: Slots,
-        chosen: &CudaView<'_, u32>,
-    ) -> Result<Predicted<'a>> {
-        let stream = frame.stream().clone();
-        let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
-        let mut predicted = Predicted {
-            metas: frame.slice(tiles)?,
-            bases: frame.slice(tiles * self.element_bytes as usize)?,
-            starts: frame.slice(tiles)?,
-            summaries: frame.slice(chunks)?,
-        };
-        if tiles == 0 {
-            return Ok(predicted);
-        }
-        let grid = Grid::new(batch.tiles().div_ceil(THREADS / 32), THREADS);
-        // SAFETY: the slots have the elements of all chunks; there are a meta and a base for each tile, and a word of
-        // `chosen` for each chunk.
-        unsafe {
-            launch!(self.kernels.tiles_predict on &stream, grid; self.geometry, *batch, self.map, chosen, slots.pointer,
-                slots.stride, &mut predicted.metas, &mut predicted.bases)
-        }?;
-        // SAFETY: the arrays are those of the kernel above, with a start for each tile and a summary for each chunk.
-        unsafe {
-            launch!(self.kernels.tiles_scan on &stream, Grid::new(batch.chunks(), CHUNK_THREADS); self.geometry, *batch,
-                chosen, &predicted.metas, &predicted.bases, &mut predicted.starts, &mut predicted.summaries)
-        }?;
-        Ok(predicted)
-    }
-
-    /// Writes the residuals of the tiles that are not constant to slots of the same stride.
-    pub fn residuals<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        batch: &ChunkBatch,
-        slots: Slots,
-        chosen: &CudaView<'_, u32>,
-        predicted: &mut Predicted<'_>,
-    ) -> Result<CudaViewMut<'a, u8>> {
-        let stream = frame.stream().clone();
-        let mut residuals = frame.slice::<u8>(batch.chunks() as usize * slots.stride as usize)?;
-        if batch.tiles() == 0 {
-            return Ok(residuals);
-        }
-        let grid = Grid::new(batch.tiles().div_ceil(THREADS / 32), THREADS);
-        // SAFETY: `predict` computed the arrays for the same batch; a chunk has no more residuals than elements.
-        unsafe {
-            launch!(self.kernels.tiles_residuals on &stream, grid; self.geometry, *batch, self.map, chosen,
-                slots.pointer, slots.stride, &predicted.metas, &predicted.starts, &mut residuals)
-        }?;
-        Ok(residuals)
-    }
-
-    /// Writes sections 0 and 1 of the chunks that have an offset. The caller has checked that
-    /// [`TileSummary::section_bytes`] bytes from there on lie in the output.
-    pub fn sections(
-        &self,
-        stream: &Arc<CudaStream>,
-        batch: &ChunkBatch,
-        predicted: &mut Predicted<'_>,
-        places: &CudaView<'_, u64>,
-        output: &mut CudaViewMut<'_, u8>,
-    ) -> Result<()> {
-        // SAFETY: there is an offset for each chunk, and the kernel writes as many bytes as the summaries state, which
-        // the caller has checked.
-        unsafe {
-            launch!(self.kernels.tiles_sections on &stream, Grid::new(batch.chunks(), CHUNK_THREADS); *batch,
-                &predicted.metas, &predicted.bases, &predicted.summaries, places, output)
-        }
-    }
-
-    /// Writes tiles of a batch, numbered from its first, to the array's elements from number `first_element` on. Chunks
-    /// whose status is not 0 are skipped.
+    /// Writes tiles of a batch, numbered from its first, to the array's elements from number `first_element` on.
+    /// `sources` are the addresses of the elements of each chunk in tile order; chunks without one, or whose status is
+    /// not 0, are skipped.
     pub fn scatter(
         &self,
         stream: &Arc<CudaStream>,
         batch: &ChunkBatch,
         tiles: Range<u32>,
-        DecodedChunks { sources, statuses, metas, bases, starts }: DecodedChunks<'_>,
+        (sources, statuses): (&CudaView<'_, CUdeviceptr>, &CudaView<'_, u32>),
         (output, first_element): (&mut CudaViewMut<'_, u8>, u64),
     ) -> Result<()> {
         if tiles.is_empty() {
             return Ok(());
         }
         let grid = Grid::new((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS);
-        // SAFETY: there are a source and a status for each chunk. A source has all elements or residuals that the
-        // starts of its tiles count, which parsing has computed. The caller has checked that the output contains the
-        // tiles' elements.
+        // SAFETY: there are a source and a status for each chunk. A source has all elements of its chunk. The caller
+        // has checked that the output contains the tiles' elements.
         unsafe {
-            launch!(self.kernels.tiles_scatter on &stream, grid; self.geometry, *batch, self.map, tiles.start,
-                tiles.end, &sources, &statuses, &metas, &bases, &starts, output, first_element)
+            launch!(self.kernels.tiles_scatter on &stream, grid; self.geometry, *batch, tiles.start, tiles.end, sources,
+                statuses, output, first_element)
         }
     }
 }

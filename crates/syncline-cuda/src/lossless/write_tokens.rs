@@ -9,10 +9,9 @@ use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, PlaneList, TokenSections};
-use super::tiles::NO_PLACE;
 use crate::device::{Copies, Device, Frame, Patches, Pinned, Transfer, fetch};
 use crate::error::{DriverContext, Result};
-use crate::huffman::encode::{self, StreamSpan};
+use crate::huffman::encode::{self, NO_OFFSET, StreamSpan};
 use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, Planes, SectionPlan, Span, WORD_PLANES};
 
 /// The bytes of a chunk that become tokens.
@@ -100,11 +99,11 @@ pub(crate) struct TokenPlaces {
 impl TokenPlaces {
     /// Returns places with which no tokens are written.
     pub fn new(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Self {
-        let streams = |plans: Option<usize>| vec![encode::NO_OFFSET; plans.unwrap_or(0)];
+        let streams = |plans: Option<usize>| vec![NO_OFFSET; plans.unwrap_or(0)];
         Self {
             patches: Patches::default(),
             copies: Copies::default(),
-            section_places: vec![NO_PLACE; found.plans.len()],
+            section_places: vec![NO_OFFSET; found.plans.len()],
             byte_places: streams(laid_out.map(|planes| planes.of_bytes.plans.len())),
             word_places: streams(laid_out.map(|planes| planes.of_words.plans.len())),
         }

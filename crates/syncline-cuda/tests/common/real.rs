@@ -1,5 +1,8 @@
 //! Arrays of the element types that streams of codes support, and decompression of such streams on the device.
 
+// Each test binary uses some of these items.
+#![allow(dead_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, DeviceRepr};

@@ -5,8 +5,9 @@ mod encode;
 
 use super::plan::{Division, Order, Plan};
 use super::units::Boxes;
-use crate::contexts::lanes::{Event, lanes_of};
-use crate::predict::levels::{Classes, Level, join, joined, levels_of, split};
+use crate::contexts::Event;
+use crate::contexts::lanes::{Events, lanes_of};
+use crate::predict::levels::{Classes, Level, coarser, join, joined, levels_of};
 use crate::quantize::Real;
 
 /// Memory for one block, and what was found for it.
@@ -16,9 +17,9 @@ pub(super) struct Block<T> {
     levels: Vec<Level>,
     boxes: Boxes,
     plan: Plan,
-    /// Elements and their exclusion, by level and class.
-    x: Vec<Classes<T>>,
-    excluded: Vec<Classes<u8>>,
+    /// The lattices of elements behind each level, and which elements of these and of all are excluded.
+    coarse: Vec<Vec<T>>,
+    excluded: Vec<Vec<u8>>,
     any_excluded: bool,
     /// Reconstructed values and codes of each level.
     values: Classes<T>,
@@ -28,7 +29,6 @@ pub(super) struct Block<T> {
     code_lattice: Vec<i32>,
     next_codes: Vec<i32>,
     arranged: Vec<T>,
-    arranged_excluded: Vec<u8>,
     /// The numbers of the tables of a run, and its codes.
     of_run: Vec<u8>,
     run_codes: Vec<i32>,
@@ -37,9 +37,10 @@ pub(super) struct Block<T> {
     /// Differences between values and predictions of the slice before.
     before: Vec<T>,
     pub anchors: Vec<i32>,
-    /// The codes of each unit with their contexts, see [`Event`]: those of all levels but the finest, and those of the
-    /// finest by unit.
-    pub events: Vec<UnitEvents>,
+    /// The codes of each unit with their contexts: those of all levels but the finest, and those of the finest by unit.
+    /// Units of earlier blocks are before these.
+    units: Vec<UnitEvents>,
+    first_unit: usize,
     /// Places, in raster order, of the elements that are not within the bound.
     pub missed: Vec<u32>,
 }
@@ -54,19 +55,29 @@ fn count_units(boxes: &Boxes, division: Division) -> usize {
 /// The events of a unit: those of all elements of its runs, and where each run ends.
 #[derive(Debug, Default)]
 pub(super) struct UnitEvents {
-    pub events: Vec<Event>,
-    pub ends: Vec<u32>,
+    events: Vec<Event>,
+    ends: Vec<u32>,
+    lanes: usize,
 }
 
 impl UnitEvents {
-    fn clear(&mut self) {
+    fn begin(&mut self, lanes: usize) {
         self.events.clear();
         self.ends.clear();
+        self.lanes = lanes;
     }
 
-    /// Returns the codes with their contexts.
-    pub fn coded(&self) -> impl Iterator<Item = Event> {
-        self.events.iter().copied().filter(|&event| event != Event::NONE)
+    /// Ends a run, unless it is empty.
+    fn end_run(&mut self) {
+        let end = self.events.len() as u32;
+        if self.ends.last().copied().unwrap_or(0) < end {
+            self.ends.push(end);
+        }
+    }
+
+    /// Returns the events, and the number of states that they are coded with.
+    pub fn get(&self) -> (Events<'_>, usize) {
+        (Events { events: &self.events, ends: &self.ends }, self.lanes)
     }
 }
 
@@ -86,7 +97,7 @@ impl<T: Real> Default for Block<T> {
             levels: Vec::new(),
             boxes: Boxes::new([1; 3], None, Division::One),
             plan,
-            x: Vec::new(),
+            coarse: Vec::new(),
             excluded: Vec::new(),
             any_excluded: false,
             values: Classes::default(),
@@ -95,13 +106,13 @@ impl<T: Real> Default for Block<T> {
             code_lattice: Vec::new(),
             next_codes: Vec::new(),
             arranged: Vec::new(),
-            arranged_excluded: Vec::new(),
             of_run: Vec::new(),
             run_codes: Vec::new(),
             sums: Vec::new(),
             before: Vec::new(),
             anchors: Vec::new(),
-            events: Vec::new(),
+            units: Vec::new(),
+            first_unit: 0,
             missed: Vec::new(),
         }
     }
@@ -116,8 +127,8 @@ impl<T: Real> Block<T> {
             self.boxes = Boxes::new(order.of(extent), self.levels.first(), plan.division);
         }
         (self.extent, self.plan, self.order) = (extent, plan, order);
-        self.x.resize_with(self.levels.len(), Classes::default);
-        self.excluded.resize_with(self.levels.len(), Classes::default);
+        self.coarse.resize_with(self.levels.len(), Vec::new);
+        self.excluded.resize_with(self.levels.len() + 1, Vec::new);
         self.codes.resize_with(self.levels.len(), Classes::default);
     }
 
@@ -136,16 +147,36 @@ impl<T: Real> Block<T> {
         self.levels.last().map_or_else(|| self.order.of(self.extent)[0], |level| level.class_len(0))
     }
 
-    /// Divides which elements are excluded, one byte each in raster order, into levels and classes.
+    /// Takes which elements are excluded, one byte each in raster order.
     pub fn exclude(&mut self, excluded: Option<&[u8]>) {
         self.any_excluded = excluded.is_some();
         let Some(excluded) = excluded else { return };
-        self.order.arrange(self.extent, excluded, &mut self.arranged_excluded);
+        self.order.arrange(self.extent, excluded, &mut self.excluded[0]);
         for (number, level) in self.levels.iter().enumerate() {
-            let (coarser, finer) = self.excluded.split_at_mut(number);
-            let from = coarser.last().map_or(&self.arranged_excluded, |classes| &classes[0]);
-            split(from, level, &mut finer[0]);
+            let (finer, next) = self.excluded.split_at_mut(number + 1);
+            coarser(&finer[number], level, &mut next[0]);
         }
+    }
+
+    /// Forgets the units of all blocks.
+    pub fn forget_units(&mut self) {
+        self.first_unit = 0;
+    }
+
+    /// Keeps the units of this block. Those of the next block will be behind them.
+    pub fn keep_units(&mut self) {
+        self.first_unit += self.units();
+    }
+
+    /// Returns the units that were kept.
+    pub fn kept_units(&self) -> &[UnitEvents] {
+        &self.units[..self.first_unit]
+    }
+
+    /// Ends the runs of all units of this block.
+    fn end_runs(&mut self) {
+        let units = self.first_unit..self.first_unit + self.units();
+        self.units[units].iter_mut().for_each(UnitEvents::end_run);
     }
 
     /// Returns the part of a class of the finest level that belongs to a unit.
@@ -153,14 +184,6 @@ impl<T: Real> Block<T> {
         let extent = self.levels[0].class(class);
         let ranges = self.boxes.ranges(unit);
         std::array::from_fn(|axis| ranges[axis].map(|end| end.min(extent[axis])))
-    }
-
-    /// Returns whether each anchor is excluded.
-    fn anchor_exclusion(&self) -> &[u8] {
-        match self.levels.len() {
-            0 => &self.arranged_excluded,
-            levels => &self.excluded[levels - 1][0],
-        }
     }
 
     /// Takes the memory for the differences of a slice of `len` elements, which are 0 before the first slice.

@@ -1,15 +1,15 @@
 //! Elements of a chunk to the record of blocks.
 
-use super::block::Block;
+use super::block::{Block, UnitEvents};
 use super::masks::{Mask, MaskWriter, patterns_of};
 use super::plan::Plan;
 use super::quantizer::Quantizer;
 use super::{anchors, sample};
 use crate::bound::{Bound, ErrorSummary};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sparse};
-use crate::contexts::lanes::{Encoder, Event, Events};
-use crate::contexts::table::{Counts, Tables};
-use crate::contexts::{CONTEXTS, PackedWriter, SYMBOLS, Symbol};
+use crate::contexts::lanes::Encoder;
+use crate::contexts::table::Tables;
+use crate::contexts::{EventCounts, PackedWriter};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::pipeline::CoderOptions;
@@ -19,14 +19,9 @@ use crate::pipeline::scratch::EncodeScratch;
 use crate::quantize::Real;
 use crate::quantize::mask::{MaskKind, TileMask};
 
-/// What the blocks of a chunk become before their tables are known.
+/// What the blocks of a chunk become besides their units.
+#[derive(Default)]
 struct Parts {
-    counts: Box<[Counts; CONTEXTS]>,
-    /// The events of the units of all blocks, and where each run of a unit ends in it.
-    events: Vec<Event>,
-    ends: Vec<u32>,
-    /// Of each unit, how many events and runs it has, and its states.
-    units: Vec<[usize; 3]>,
     anchors: PackedWriter,
     masks: MaskWriter,
     verbatim: Vec<u32>,
@@ -44,23 +39,15 @@ pub(in super::super) fn encode<T: Real>(
     out: &mut Vec<u8>,
 ) -> Result<Option<ErrorSummary>> {
     let quantizer = Quantizer::<T>::new(header);
-    let block = scratch.block.take().unwrap_or_default();
+    let memory = scratch.block.take().unwrap_or_default();
     let patterns = quantizer.stored.values_of(&header.patterns);
     let elements = Elements::new(header);
-    let mut coder = Coder { patterns, quantizer, elements, block, masks: Vec::new(), excluded: Vec::new() };
+    let mut coder = Coder { patterns, quantizer, elements, memory };
     // Interpolated values are no multiples of the step, as those of rewritable streams and of a lattice have to be.
     let on_grid = !options.interpolates || header.step > 2.0 * header.computed_bound();
     let plan = sample::choose(&mut coder, on_grid, geometry, source, (&scratch.tiles, &mut scratch.window))?;
-    let mut parts = Parts {
-        counts: vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap_or_else(|_| unreachable!("as many as there are")),
-        events: Vec::new(),
-        ends: Vec::new(),
-        units: Vec::new(),
-        anchors: PackedWriter::default(),
-        masks: MaskWriter::default(),
-        verbatim: Vec::new(),
-        verbatim_bytes: Vec::new(),
-    };
+    coder.memory.counts.clear();
+    let mut parts = Parts::default();
     let (mut summary, mut position, mut first_anchor) = (ErrorSummary::default(), 0, 0);
     let mut x = Vec::new();
     for run in runs_of_rows(&scratch.tiles) {
@@ -69,15 +56,18 @@ pub(in super::super) fn encode<T: Real>(
             x.resize(tile.len(), T::from_bits(0));
             coder.elements.gather(&window, tile, &mut x);
             coder.encode(&x, tile.extent, plan);
+            coder.memory.masks.iter_mut().for_each(|mask| mask.code(tile.extent));
             if matches!(header.bound, Bound::Psnr(_)) {
                 coder.measure(&x, &mut summary);
             }
             parts.take(&coder, &x, position, &mut first_anchor);
             position += tile.len() as u32;
+            coder.memory.block.keep_units();
         }
     }
-    scratch.block.keep(coder.block);
-    parts.write(chunk, plan, out);
+    parts.write(&coder.memory, (chunk, plan), out);
+    coder.memory.block.forget_units();
+    scratch.block.keep(coder.memory);
     Ok((!coder.elements.any_lost).then_some(summary))
 }
 
@@ -87,72 +77,60 @@ pub(super) struct Coder<T: Real> {
     patterns: Vec<u64>,
     quantizer: Quantizer<T>,
     pub elements: Elements<T>,
+    pub memory: Memory<T>,
+}
+
+/// What is kept from chunk to chunk.
+pub(super) struct Memory<T> {
     pub block: Block<T>,
+    /// The events of all blocks.
+    pub counts: EventCounts,
     /// The masks of the block, by pattern.
     masks: Vec<Mask>,
     excluded: Vec<u8>,
 }
 
+impl<T: Real> Default for Memory<T> {
+    fn default() -> Self {
+        let (block, counts) = (Block::default(), EventCounts::default());
+        Self { block, counts, masks: Vec::new(), excluded: Vec::new() }
+    }
+}
+
+/// So many zeros of a block have no mask: if they are not kept by codes, they are verbatim.
+const FEW_ZEROS: usize = 8;
+
 impl<T: Real> Coder<T> {
-    /// Codes the elements of a block.
-    fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
-        self.begin(x, extent, plan);
-        self.encode_unmasked(x);
-        let of_header = self.patterns.len();
-        self.masks[..of_header].iter_mut().for_each(|mask| mask.code(extent));
-        // Zeros are kept exactly: by a mask, unless only a few are verbatim.
-        let is_zero = |place: &u32| x[*place as usize].bits() == 0;
-        let missed = self.block.missed.iter().filter(|place| is_zero(place)).count();
-        if missed > FEW_ZEROS && self.masks.len() > of_header {
-            let zeros = &mut self.masks[of_header];
-            zeros.find(x, 0);
-            zeros.code(extent);
-            zeros.add_to(&mut self.excluded);
-            self.encode_unmasked(x);
-        }
-    }
-
-    /// Codes the elements of a block, as if all zeros were masked that codes do not keep.
-    pub fn encode_without_zeros(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
-        self.begin(x, extent, plan);
-        if let Some(zeros) = self.masks.get_mut(self.patterns.len()).filter(|_| !plan.on_grid) {
-            zeros.find(x, 0);
-            zeros.add_to(&mut self.excluded);
-        }
-        self.encode_unmasked(x);
-    }
-
-    /// Finds the elements of a block that hold fill patterns.
-    fn begin(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
-        self.block.begin(extent, plan);
+    /// Codes the elements of a block. Elements that hold fill patterns have no codes; neither have zeros, which are
+    /// kept exactly, unless there are few or all are on a grid.
+    pub fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
+        let Memory { block, counts, masks, excluded } = &mut self.memory;
+        block.begin(extent, plan);
         let patterns = patterns_of(&self.patterns);
-        self.masks.resize_with(patterns.len(), Mask::default);
-        self.excluded.clear();
-        self.excluded.resize(x.len(), 0);
-        let of_header = self.patterns.len();
-        for (mask, &pattern) in self.masks.iter_mut().zip(&patterns[..of_header]) {
-            mask.find(x, pattern);
-            mask.add_to(&mut self.excluded);
+        masks.resize_with(patterns.len(), Mask::default);
+        excluded.clear();
+        excluded.resize(x.len(), 0);
+        for (number, (mask, &pattern)) in masks.iter_mut().zip(&patterns).enumerate() {
+            let of_header = number < self.patterns.len();
+            mask.kind = MaskKind::Nothing;
+            if of_header || !plan.on_grid && x.iter().filter(|x| x.bits() == 0).count() > FEW_ZEROS {
+                mask.find(x, pattern);
+                mask.add_to(excluded);
+            }
         }
-        if let Some(zeros) = self.masks.get_mut(of_header) {
-            zeros.kind = MaskKind::Nothing;
-        }
-    }
-
-    fn encode_unmasked(&mut self, x: &[T]) {
-        let any = self.masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
-        self.block.exclude(any.then_some(&self.excluded));
-        self.block.encode(x, &self.quantizer);
+        let any = masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
+        block.exclude(any.then_some(excluded));
+        block.encode(x, &self.quantizer, counts);
     }
 
     /// Adds the errors of the block's elements that are neither masked nor verbatim.
     fn measure(&mut self, x: &[T], summary: &mut ErrorSummary) {
         const PIECE: usize = 1024;
         let mut back = vec![T::from_bits(0); x.len()];
-        self.block.reconstructed(&mut back);
+        self.memory.block.reconstructed(&mut back);
         self.elements.stored.round(&mut back);
-        let mut excluded = self.excluded.clone();
-        self.block.missed.iter().for_each(|&place| excluded[place as usize] = 1);
+        let mut excluded = self.memory.excluded.clone();
+        self.memory.block.missed.iter().for_each(|&place| excluded[place as usize] = 1);
         for ((x, back), excluded) in x.chunks(PIECE).zip(back.chunks(PIECE)).zip(excluded.chunks(PIECE)) {
             let mut mask = TileMask::default();
             (0..x.len()).filter(|&place| excluded[place] != 0).for_each(|place| mask.set(place));
@@ -162,23 +140,12 @@ impl<T: Real> Coder<T> {
     }
 }
 
-/// So many zeros of a block may be verbatim before a mask is considered.
-const FEW_ZEROS: usize = 8;
-
 impl Parts {
     /// Takes what a block was coded to. Its first element is number `position` of the chunk.
     fn take<T: Real>(&mut self, coder: &Coder<T>, x: &[T], position: u32, first_anchor: &mut i32) {
-        let block = &coder.block;
-        for unit in &block.events {
-            for event in unit.coded() {
-                self.counts[usize::from(event.context())][usize::from(Symbol::of(event.code()).symbol)] += 1;
-            }
-            self.events.extend_from_slice(&unit.events);
-            self.ends.extend_from_slice(&unit.ends);
-            self.units.push([unit.events.len(), unit.ends.len(), block.lanes()]);
-        }
+        let Memory { block, masks, .. } = &coder.memory;
         anchors::write(&block.anchors, first_anchor, &mut self.anchors);
-        coder.masks.iter().for_each(|mask| self.masks.push(mask));
+        masks.iter().for_each(|mask| self.masks.push(mask));
         let mut missed = block.missed.clone();
         missed.sort_unstable();
         for place in missed {
@@ -188,12 +155,15 @@ impl Parts {
     }
 
     /// Appends the record.
-    fn write(self, chunk: u64, plan: Plan, out: &mut Vec<u8>) {
+    fn write<T: Real>(self, memory: &Memory<T>, (chunk, plan): (u64, Plan), out: &mut Vec<u8>) {
         let record = RecordBuilder::begin(out, ChunkKind::Blocks, chunk);
         let mut sections = SectionWriter::begin(out);
         let mut packed = PackedWriter::default();
-        let tables = Tables::build(&self.counts, &mut packed);
-        let (words, sizes) = self.code(&tables);
+        let tables = Tables::build(&memory.counts.of_contexts(), &mut packed);
+        let mut encoder = Encoder::new(&tables);
+        let mut words = Vec::new();
+        let units = memory.block.kept_units().iter().map(UnitEvents::get);
+        let sizes: Vec<u32> = units.map(|(unit, lanes)| encoder.encode(unit, lanes, &mut words) as u32).collect();
         sections.section(out, |out| {
             out.extend_from_slice(&plan.to_bytes());
             out.extend_from_slice(&packed.finish());
@@ -204,20 +174,6 @@ impl Parts {
         sections.section(out, |out| write_sizes(&sizes, out));
         sections.section(out, |out| out.extend_from_slice(&words));
         record.finish(out);
-    }
-
-    /// Codes the units. Returns their words, and the number of words of each.
-    fn code(&self, tables: &Tables) -> (Vec<u8>, Vec<u32>) {
-        let mut words = Vec::new();
-        let mut encoder = Encoder::new(tables);
-        let (mut events, mut ends) = (self.events.as_slice(), self.ends.as_slice());
-        let sizes = self.units.iter().map(|&[of_events, of_ends, lanes]| {
-            let unit = Events { events: &events[..of_events], ends: &ends[..of_ends] };
-            (events, ends) = (&events[of_events..], &ends[of_ends..]);
-            encoder.encode(unit, lanes, &mut words) as u32
-        });
-        let sizes = sizes.collect();
-        (words, sizes)
     }
 }
 

@@ -1,11 +1,10 @@
 //! The plan of a chunk, chosen by a sample of its elements.
 
-use super::block::UnitEvents;
 use super::encode::Coder;
 use super::plan::{Division, Plan};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::contexts::lanes::MOST_LANES;
-use crate::contexts::{CONTEXTS, SYMBOLS, Symbol};
+use crate::contexts::{CONTEXTS, Symbol};
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile, balanced_extent};
 use crate::pipeline::context::ElementSource;
@@ -92,20 +91,19 @@ fn division(bytes: u64) -> (Division, u8) {
 
 /// Returns the bits that the pieces take with a plan.
 fn cost<T: Real>(coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Plan) -> u64 {
-    let mut counts = vec![[0u32; SYMBOLS]; CONTEXTS];
-    let mut bits = 0u64;
+    coder.memory.counts.clear();
+    let mut bits = 0;
     for (x, extent) in pieces {
-        coder.encode_without_zeros(x, *extent, plan);
-        for event in coder.block.events.iter().flat_map(UnitEvents::coded) {
-            let symbol = Symbol::of(event.code());
-            counts[usize::from(event.context())][usize::from(symbol.symbol)] += 1;
-            bits += u64::from(symbol.count);
-        }
-        bits += coder.block.missed.len() as u64 * 8 * (4 + coder.elements.stored.size() as u64);
+        coder.encode(x, *extent, plan);
+        bits += coder.memory.block.missed.len() as u64 * 8 * (4 + coder.elements.stored.size() as u64);
     }
-    let of_context = |counts: &[u32; SYMBOLS]| {
+    let mut entropy = 0;
+    for context in 0..CONTEXTS {
+        let counts = coder.memory.counts.of_context(context);
+        let behind = counts.iter().zip(0..).map(|(&count, symbol)| u64::from(count * Symbol::bits_of(symbol)));
+        bits += behind.sum::<u64>();
         let sum: u32 = counts.iter().sum();
-        times_log2(sum).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum())
-    };
-    bits + (counts.iter().map(of_context).sum::<u64>() >> LOG_BITS)
+        entropy += times_log2(sum).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum());
+    }
+    bits + (entropy >> LOG_BITS)
 }

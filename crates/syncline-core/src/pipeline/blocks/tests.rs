@@ -8,9 +8,9 @@ use super::quantizer::Quantizer;
 use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::container::Header;
-use crate::contexts::lanes::{Decoder, Encoder, Event, Events, SlotTables};
-use crate::contexts::table::{Counts, Tables};
-use crate::contexts::{BINS, CONTEXTS, PackedWriter, SYMBOLS, Symbol};
+use crate::contexts::lanes::{Decoder, Encoder, SlotTables};
+use crate::contexts::table::Tables;
+use crate::contexts::{BINS, Event, EventCounts, PackedWriter};
 use crate::geometry::balanced_extent;
 use crate::huffman::IndexKind;
 use crate::quantize::Real;
@@ -129,13 +129,7 @@ impl Oracle {
             sum += magnitude(a) + magnitude(b.unwrap_or(a));
         }
         let stage = class.count_ones() as i32;
-        let mut t = sum * 6 / stage;
-        if let (true, Some(before)) = (self.plan.slices.is_some(), self.neighbor(at, 0, -1)) {
-            let there = [at[0] - 1, at[1], at[2]];
-            if !boxed || self.unit(there) == self.unit(at) {
-                t = (t + 12 * magnitude(before)) / 2;
-            }
-        }
+        let t = sum * 6 / stage;
         let w = 3 + 2 * t;
         let e = w.ilog2() as usize;
         let o = 2 * e + usize::from(2 * w >= 3 << e) - 3;
@@ -147,15 +141,6 @@ impl Oracle {
         };
         kind * BINS + bin
     }
-}
-
-/// Returns the tables of the events of a block.
-fn tables_of(events: &[UnitEvents]) -> Tables {
-    let mut counts: Box<[Counts; CONTEXTS]> = vec![[0; SYMBOLS]; CONTEXTS].try_into().unwrap();
-    for event in events.iter().flat_map(UnitEvents::coded) {
-        counts[usize::from(event.context())][usize::from(Symbol::of(event.code()).symbol)] += 1;
-    }
-    Tables::build(&counts, &mut PackedWriter::default())
 }
 
 fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(), TestCaseError> {
@@ -172,7 +157,10 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
     let mut block = Block::default();
     block.begin(extent, plan);
     block.exclude(masked.then_some(&excluded));
-    block.encode(&x, &quantizer);
+    let mut counts = EventCounts::default();
+    block.encode(&x, &quantizer, &mut counts);
+    block.keep_units();
+    let units: Vec<_> = block.kept_units().iter().map(UnitEvents::get).collect();
 
     let order = Order::new(extent, plan.slices);
     let own = order.of(extent);
@@ -184,10 +172,10 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         let place = oracle.place([slice, 0, 0]);
         oracle.values[place] = quantizer.linear.value(anchor);
     }
-    let mut read = vec![0; block.events.len()];
-    // The level, the class, and the slice of the elements of each run of each unit, and where the run ends.
-    let mut runs = vec![Vec::new(); block.events.len()];
-    let units: Vec<[usize; 3]> = {
+    let mut read = vec![0; units.len()];
+    // The level and the class of the elements of each run of each unit, and where the run ends.
+    let mut runs = vec![Vec::new(); units.len()];
+    let boxes: Vec<[usize; 3]> = {
         let mut units: Vec<_> = oracle.elements().iter().map(|&(at, ..)| oracle.unit(at)).collect();
         units.push([0; 3]);
         let most: [usize; 3] = std::array::from_fn(|axis| units.iter().map(|unit| unit[axis]).max().unwrap());
@@ -201,11 +189,11 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
             Division::One => 0,
             _ if level > 0 => 0,
             Division::Two => 1,
-            Division::Boxes => 1 + units.iter().position(|&unit| unit == oracle.unit(at)).unwrap(),
+            Division::Boxes => 1 + boxes.iter().position(|&unit| unit == oracle.unit(at)).unwrap(),
         };
-        let event = block.events[unit].events[read[unit]];
+        let event = units[unit].0.events[read[unit]];
         read[unit] += 1;
-        let run = (level, class, plan.slices.map(|_| at[0]));
+        let run = (level, class);
         if runs[unit].last().is_none_or(|&(last, _)| last != run) {
             runs[unit].push((run, 0));
         }
@@ -217,7 +205,7 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         }
         oracle.values[place] = quantizer.value(plan.on_grid, prediction, oracle.codes[place]);
     }
-    for ((read, runs), unit) in read.iter().zip(&runs).zip(&block.events) {
+    for ((read, runs), (unit, _)) in read.iter().zip(&runs).zip(&units) {
         prop_assert_eq!(*read, unit.events.len());
         prop_assert!(runs.iter().map(|&(_, end)| end).eq(unit.ends.iter().copied()));
     }
@@ -228,11 +216,11 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         prop_assert!(is_exact || (x - y).abs() < 0.01, "{place}: {x} {y}");
     }
 
-    let tables = tables_of(&block.events);
+    let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
     let mut encoder = Encoder::new(&tables);
-    let mut words = vec![Vec::new(); block.events.len()];
-    for (unit, words) in block.events.iter().zip(&mut words) {
-        encoder.encode(Events { events: &unit.events, ends: &unit.ends }, block.lanes(), words);
+    let mut words = vec![Vec::new(); units.len()];
+    for (&(unit, lanes), words) in units.iter().zip(&mut words) {
+        encoder.encode(unit, lanes, words);
     }
     let tables = SlotTables::new(&tables);
     let mut back = Block::default();

@@ -1,5 +1,7 @@
 //! The units of a block: parts of its codes with a state of their own.
 
+use std::ops::Range;
+
 use super::plan::Division;
 use crate::contexts::Unit;
 use crate::geometry::balanced_extent;
@@ -50,14 +52,21 @@ impl Boxes {
         })
     }
 
+    /// Returns the units that the rows at `[z, y]` of the classes belong to.
+    pub fn units_of_row(&self, [z, y]: [usize; 2]) -> Range<usize> {
+        let [_, gy, gx] = self.grid;
+        let first = (z / self.side[0] * gy + y / self.side[1]) * gx;
+        first..first + gx
+    }
+
     /// Returns the part of a row of `len` elements of a class that belongs to unit `number`, for the context.
-    pub fn part(&self, number: usize, z: usize, len: usize, slices: bool) -> Unit {
-        let [z_range, y, x] = self.ranges(number);
-        Unit { x: [x[0].min(len), x[1].min(len)], ends: [z_range[1], y[1], x[1]], has_before: slices && z > z_range[0] }
+    pub fn part(&self, number: usize, len: usize) -> Unit {
+        let [z, y, x] = self.ranges(number);
+        Unit { x: [x[0].min(len), x[1].min(len)], ends: [z[1], y[1], x[1]] }
     }
 }
 
 /// Returns a whole row of a class as the part of a unit without limits.
-pub(super) fn whole_row(z: usize, len: usize, slices: bool) -> Unit {
-    Unit { x: [0, len], ends: [usize::MAX; 3], has_before: slices && z > 0 }
+pub(super) fn whole_row(len: usize) -> Unit {
+    Unit { x: [0, len], ends: [usize::MAX; 3] }
 }

@@ -1,13 +1,10 @@
-//! Chooses a chunk's input (elements or residuals), symbol width, and minimum match length from a sample of the chunk.
-//! All arithmetic is on integers.
+//! Chooses what LZSS does with a chunk from a sample of it: the level, the shortest match, and whether matches are
+//! searched at all. All arithmetic is on integers.
 
 use super::super::options::CoderOptions;
-use super::super::residuals::Residuals;
 use super::EncodeBuffers;
-use super::bytes_of;
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
-use crate::predict::word::Word;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// Number of runs of tiles in a sample.
@@ -19,7 +16,7 @@ const MATCH_BITS: u64 = 6;
 const FAST_LEVELS: u8 = 4;
 /// Bits that the counts of a block take.
 const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
-/// What is tried of a strategy.
+/// What is tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     /// The requested level, with the shortest match that is worth its token.
@@ -38,23 +35,26 @@ const DISTINCT_SAMPLE: usize = 2048;
 /// symbols are distinct, and the codebook takes as many bits as 16-bit symbols save.
 const FEWEST_REPEATS: usize = DISTINCT_SAMPLE / 32;
 
-/// Coding parameters of a chunk.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Choice {
-    /// Whether the residuals are coded instead of the elements.
-    pub of_residuals: bool,
-    /// Whether tokens are Huffman-coded.
-    pub entropy_coded: bool,
+/// How the tokens of a chunk are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LzssChoice {
     /// Parameters of the tokens.
     pub params: Params,
     /// Whether matches are searched; otherwise all symbols are literals.
     pub has_matches: bool,
     /// Whether planes of 16-bit symbols may be shorter than those of bytes.
     pub has_words: bool,
-    /// Estimated number of bytes of the chunk, plus a penalty for slow strategies.
-    pub bytes: u64,
-    /// About how many bytes the chunk will take.
+}
+
+/// What a chunk would take, estimated from its sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LzssEstimate {
+    /// How its tokens would be made.
+    pub choice: LzssChoice,
+    /// Estimated number of bytes of the chunk.
     pub expected: u64,
+    /// The same, plus a penalty for what takes time.
+    pub bytes: u64,
 }
 
 /// Returns the numbers of the tiles in the sample of a chunk with these tile lengths in elements. The sample consists
@@ -83,18 +83,9 @@ pub(super) fn sample_runs(
     (0..RUNS).map(|i| (tiles - run) * i / (RUNS - 1)).map(|first| first..first + run).collect()
 }
 
-/// The input and the symbol width of a chunk's encoding. The minimum match length is chosen separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strategy {
-    /// Whether the residuals are coded instead of the elements.
-    pub of_residuals: bool,
-    /// Width of the symbols.
-    pub width: SymbolWidth,
-}
-
-/// Properties of a chunk that determine, with its sample, the choice of the strategy.
+/// Properties of a chunk that determine, with its sample, the choice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ChunkModel<'o> {
+pub(in super::super) struct ChunkModel<'o> {
     pub options: &'o CoderOptions,
     pub entropy_coded: bool,
     /// Bytes of an element.
@@ -104,7 +95,7 @@ pub(super) struct ChunkModel<'o> {
     pub elements: usize,
 }
 
-/// Statistics of the sample under one strategy.
+/// Statistics of the sample that all trials share.
 struct SampleStatistics<'b> {
     bytes: &'b [u8],
     /// Entropy of the planes of bytes in units of 2^-16 bits; 0 if tokens are not entropy-coded.
@@ -122,60 +113,13 @@ impl ChunkModel<'_> {
         self.options.level <= FAST_LEVELS && self.sampled < self.elements
     }
 
-    fn is_narrow(&self, strategy: Strategy) -> bool {
-        strategy.width.bytes() < self.element_bytes
+    /// Returns the width of the symbols: that of the elements unless another one is asked for.
+    fn width(&self) -> SymbolWidth {
+        let own = SymbolWidth::from_bytes(self.element_bytes);
+        self.options.symbol.or(own).expect("elements have 1, 2, 4, or 8 bytes")
     }
 
-    /// Returns the strategies that may be tried, in the order of the trials.
-    pub fn strategies(&self) -> Vec<Strategy> {
-        let (own, fast) = (self.element_bytes, self.is_fast());
-        let widths = || {
-            SymbolWidth::ALL.into_iter().rev().filter(move |&width| match self.options.symbol {
-                Some(asked) => width == asked,
-                // With Huffman coding, bytes of wider elements never gave a shorter result than planes of the elements.
-                None if fast && self.entropy_coded => width.bytes() <= own && width.bytes() >= own.min(4),
-                None => width.bytes() <= own,
-            })
-        };
-        let strategies = [false, true]
-            .into_iter()
-            .flat_map(|of_residuals| widths().map(move |width| Strategy { of_residuals, width }));
-        // If speed is favored, residuals are not tried with narrow symbols.
-        strategies
-            .filter(|&strategy| !(fast && !self.entropy_coded && self.is_narrow(strategy) && strategy.of_residuals))
-            .collect()
-    }
-
-    /// Returns whether a strategy is tried only if the strategies before it do not save enough. That applies to narrow
-    /// symbols (as in GPULZ) if speed is favored.
-    pub fn is_fallback(&self, strategy: Strategy) -> bool {
-        self.is_fast() && !self.entropy_coded && self.is_narrow(strategy)
-    }
-
-    /// Returns whether a strategy is tried if the best strategy before it takes `best` bytes. A fallback is not tried
-    /// if that saves a third or more.
-    fn is_tried(&self, strategy: Strategy, best: u64) -> bool {
-        let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
-        !(self.is_fallback(strategy) && saved)
-    }
-
-    /// Returns the choice with the fewest bytes according to `estimate`, the first of several. Returns `None` if
-    /// `estimate` returns `None` for a strategy that has to be tried.
-    pub fn best(&self, mut estimate: impl FnMut(usize, Strategy) -> Option<Choice>) -> Option<Choice> {
-        let mut best: Option<Choice> = None;
-        for (number, strategy) in self.strategies().into_iter().enumerate() {
-            if best.as_ref().is_none_or(|best| self.is_tried(strategy, best.bytes)) {
-                let choice = estimate(number, strategy)?;
-                if best.as_ref().is_none_or(|best| choice.bytes < best.bytes) {
-                    best = Some(choice);
-                }
-            }
-        }
-        best
-    }
-
-    /// What is tried of each strategy, in order. Levels from 5 on also try what level 1 or 4 makes, so that a higher
-    /// level is no worse.
+    /// What is tried, in order. Levels from 5 on also try what level 1 or 4 makes, so that a higher level is no worse.
     fn attempts(&self) -> &'static [Attempt] {
         match (self.entropy_coded, self.options.level <= FAST_LEVELS) {
             (true, true) if self.is_fast() => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals],
@@ -185,58 +129,44 @@ impl ChunkModel<'_> {
         }
     }
 
-    /// How many attempts are made of each strategy.
+    /// Returns how many trials there are.
     pub fn trials(&self) -> usize {
         self.attempts().len()
     }
 
-    /// Estimates the size of the chunk with one strategy from the bytes of its sample. `bases` is the number of bases
-    /// stored with residuals. Returns the best trial.
-    pub fn estimate(&self, strategy: Strategy, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
-        let statistics = self.statistics(strategy, bytes);
-        let first = self.estimate_trial_of(strategy, 0, &statistics, bases, scratch).expect("there is a first trial");
-        let others =
-            (1..self.trials()).filter_map(|trial| self.estimate_trial_of(strategy, trial, &statistics, bases, scratch));
-        others.fold(first, Choice::shorter)
+    /// Estimates the size of the chunk from the bytes of its sample. Returns the best trial.
+    pub fn estimate(&self, bytes: &[u8], scratch: &mut EncodeBuffers) -> LzssEstimate {
+        let statistics = self.statistics(bytes);
+        let made = (0..self.trials()).filter_map(|trial| self.estimate_trial_of(trial, &statistics, scratch));
+        made.reduce(LzssEstimate::shorter).expect("there is a first trial")
     }
 
-    /// Estimates the size of the chunk with one trial of a strategy. Returns `None` if the trial equals the first one.
-    pub fn estimate_trial(
-        &self,
-        strategy: Strategy,
-        trial: usize,
-        bytes: &[u8],
-        bases: usize,
-        scratch: &mut EncodeBuffers,
-    ) -> Option<Choice> {
-        self.estimate_trial_of(strategy, trial, &self.statistics(strategy, bytes), bases, scratch)
+    /// Estimates the size of the chunk with one trial. Returns `None` if the trial equals the first one.
+    pub fn estimate_trial(&self, trial: usize, bytes: &[u8], scratch: &mut EncodeBuffers) -> Option<LzssEstimate> {
+        self.estimate_trial_of(trial, &self.statistics(bytes), scratch)
     }
 
-    /// Computes the statistics that all trials of a strategy share.
-    fn statistics<'b>(&self, strategy: Strategy, bytes: &'b [u8]) -> SampleStatistics<'b> {
-        let entropy = if self.entropy_coded { entropy(bytes, strategy.width.bytes()) } else { 0 };
+    fn statistics<'b>(&self, bytes: &'b [u8]) -> SampleStatistics<'b> {
+        let width = self.width();
+        let entropy = if self.entropy_coded { entropy(bytes, width.bytes()) } else { 0 };
         // A codeword has at least one bit. The minimum is less than that, because `coded_bits` ignores that the
         // codewords of literals between matches have at least one bit, too.
-        let as_literals = entropy.max((bytes.len() / strategy.width.bytes()) as u64 * (3 << (LOG_BITS - 2)));
+        let as_literals = entropy.max((bytes.len() / width.bytes()) as u64 * (3 << (LOG_BITS - 2)));
         // Planes of 16-bit symbols are tried unless the sample shows that they cannot save anything.
-        let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, strategy.width);
+        let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, width);
         SampleStatistics { bytes, entropy, as_literals, has_words }
     }
 
     fn estimate_trial_of(
         &self,
-        strategy: Strategy,
         trial: usize,
         &SampleStatistics { bytes, entropy, as_literals, has_words }: &SampleStatistics,
-        bases: usize,
         scratch: &mut EncodeBuffers,
-    ) -> Option<Choice> {
-        let Strategy { of_residuals, width } = strategy;
-        let (narrow, entropy_coded) = (self.is_narrow(strategy), self.entropy_coded);
-        let side = bases * self.element_bytes;
+    ) -> Option<LzssEstimate> {
+        let entropy_coded = self.entropy_coded;
         let attempt = self.attempts()[trial];
         let level = if let Attempt::Level(level) = attempt { level } else { self.options.level };
-        let mut params = Params::new(width, level);
+        let mut params = Params::new(self.width(), level);
         if entropy_coded {
             params.min_match = shortest_worth_while(entropy, bytes, &params);
         }
@@ -257,49 +187,25 @@ impl ChunkModel<'_> {
         } else {
             (as_literals >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
         };
-        let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
-        // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches
-        // most of all, where speed is what was asked for.
-        let for_speed = self.options.level <= FAST_LEVELS || !entropy_coded;
-        let slow = if for_speed { 2 * u64::from(of_residuals || narrow) } else { 0 };
-        let slow_matches = match (entropy_coded, self.is_fast()) {
-            (true, true) => 2 * (u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)),
-            // The estimates of these are less exact.
-            (true, false) if self.options.level > FAST_LEVELS => u64::from(has_matches) + u64::from(narrow),
+        let expected = bits / 8 * self.elements as u64 / (self.sampled as u64).max(1);
+        // Matches take time that only a clearly smaller stream is worth, short ones most of all, where speed is what
+        // was asked for. The estimates of higher levels are less exact.
+        let matches = u64::from(has_matches);
+        let parts = match (entropy_coded, self.is_fast()) {
+            (true, true) => 2 * matches + 4 * u64::from(params.min_match < MAX_MIN_MATCH),
+            (true, false) if self.options.level > FAST_LEVELS => matches,
             _ => 0,
         };
-        let parts = 2 * slow + slow_matches;
-        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * parts / 2 };
-        let (expected, bytes) = (bytes, bytes + handicap);
-        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes, expected })
+        let choice = LzssChoice { params, has_matches, has_words };
+        Some(LzssEstimate { choice, expected, bytes: expected + expected / 32 * parts / 2 })
     }
 }
 
-impl Choice {
-    /// Returns the choice with fewer bytes, `self` if both have the same number.
-    pub fn shorter(self, other: Self) -> Self {
+impl LzssEstimate {
+    /// Returns the estimate with fewer bytes, `self` if both have the same number.
+    pub(super) fn shorter(self, other: Self) -> Self {
         if other.bytes < self.bytes { other } else { self }
     }
-}
-
-/// Chooses the parameters of a chunk of `elements` elements from its sample.
-pub(in super::super) fn choose<W: Word>(
-    options: &CoderOptions,
-    entropy_coded: bool,
-    sample: &[W],
-    residuals: &Residuals<W>,
-    elements: usize,
-    scratch: &mut EncodeBuffers,
-) -> Choice {
-    let model = ChunkModel { options, entropy_coded, element_bytes: size_of::<W>(), sampled: sample.len(), elements };
-    let (of_elements, of_residuals) = (bytes_of(sample), bytes_of(residuals.words));
-    let best = model.best(|_, strategy| {
-        Some(match strategy.of_residuals {
-            true => model.estimate(strategy, &of_residuals, residuals.bases.len(), scratch),
-            false => model.estimate(strategy, &of_elements, 0, scratch),
-        })
-    });
-    best.expect("there is a width of one byte")
 }
 
 /// Returns the minimum number of symbols of a match for which its literals take at least as many bits as the match, if

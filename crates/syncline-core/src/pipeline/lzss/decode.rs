@@ -4,7 +4,7 @@ use super::token_sections::{PaddedBytes, PlaneReader};
 use super::{
     BLOCKS, DISTANCES, DISTANCES_BIT, FLAGS, FLAGS_BIT, LENGTHS, LENGTHS_BIT, LITERALS, LITERALS_BIT, PARAMETER_BYTES,
 };
-use crate::container::{Fields, RecordChecksum, Sections, TileSection, read_bases};
+use crate::container::{Fields, RecordChecksum, Sections};
 use crate::error::Result;
 use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
 use crate::lzss::{
@@ -16,7 +16,6 @@ use crate::mem::uninit::{UninitBytes, Written};
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
 use crate::predict::word::Word;
-use crate::predict::words;
 
 /// Offset in the parameters of the number of bytes of a symbol in the literals' planes; 0 if there are no planes.
 const LITERAL_BYTES_AT: usize = 3;
@@ -25,7 +24,7 @@ const LITERAL_BYTES_AT: usize = 3;
 #[derive(Debug, Default)]
 pub(in super::super) struct DecodeBuffers {
     tokens: TokenBuffers,
-    /// The elements or residuals that may be requested next, as words because of their alignment.
+    /// The elements that may be requested next, as words because of their alignment.
     out: Vec<u64>,
 }
 
@@ -59,60 +58,40 @@ pub(in super::super) fn decode<W: Word, K: Tiles + ?Sized>(
     if sections.0[BLOCKS].get(LITERAL_BYTES_AT) != Some(&0) {
         checksum.verify()?;
     }
-    let predicted = if sections.0[0].is_empty() {
-        None
-    } else {
-        let tiles = TileSection::parse(sections.0[0], context.tile_count(), context.header.patterns.len(), place)?;
-        let bases: Vec<W> = read_bases(sections.0[1], tiles.tiles.len(), place)?;
-        Some((tiles, bases))
-    };
-    let is_live = |number: usize| predicted.as_ref().is_none_or(|(tiles, _)| !tiles.tiles[number].constant);
-    let lengths = context.geometry.chunk(context.chunk).enumerate();
-    let elements: usize = lengths.filter(|(number, _)| is_live(*number)).map(|(_, tile)| tile.len()).sum();
-    let bytes = elements * size_of::<W>();
+    let mut unused = sections.0[..BLOCKS].iter().chain(&sections.0[LITERALS + 1..]);
+    if unused.any(|section| !section.is_empty()) {
+        return Err(context.corrupt("it has sections that LZSS chunks do not have"));
+    }
+    let bytes = context.geometry.chunk_elements(context.chunk) as usize * size_of::<W>();
     let mut reader = BlockReader::new(context, &sections, bytes, buffers)?;
-    let mut words = [W::ZERO; MAX_SMALL_TILE_ELEMENTS];
-    let (mut from, mut number) = (0, 0);
+    let mut from = 0;
     while let Some((tile, wanted)) = sink.peek() {
-        if let (None, Some(block)) = (&predicted, reader.near_block_at(from)) {
+        if let Some(block) = reader.near_block_at(from) {
             let read = Some(checksum.next());
             if let Some(filled) = sink.fill(block, SLACK, |place| reader.decode_next(place, read)) {
-                number += filled.map_err(|what| context.corrupt(what))?;
+                filled.map_err(|what| context.corrupt(what))?;
                 from += block;
                 checksum.keep_up(from, bytes);
                 continue;
             }
         }
-        let live = number < context.tile_count() && is_live(number);
-        let to = from + if live { tile.len() * size_of::<W>() } else { 0 };
+        let to = from + tile.len() * size_of::<W>();
         if wanted {
-            let words = &mut words[..tile.len()];
             let ahead = PrefetchTargets { read: Some(checksum.next()), written: None };
             let coded = reader.bytes(from, to, ahead).map_err(|what| context.corrupt(what))?;
             let coded: &[W] = bytemuck::cast_slice(coded);
-            match &predicted {
-                None if cfg!(target_endian = "little") => sink.put(coded)?,
-                None => {
-                    words.iter_mut().zip(coded).for_each(|(word, coded)| *word = from_little(*coded));
-                    sink.put(words)?;
-                }
-                Some((tiles, bases)) => {
-                    // A constant tile has no coded words.
-                    match coded {
-                        [] => words.fill(W::ZERO),
-                        _ if cfg!(target_endian = "little") => words.copy_from_slice(coded),
-                        _ => words.iter_mut().zip(coded).for_each(|(word, coded)| *word = from_little(*coded)),
-                    }
-                    words::decode(words, tile.extent, tiles.tiles[number].predictor, bases[number]);
-                    words::unmap(words, context.header.element_type);
-                    sink.put(words)?;
-                }
+            if cfg!(target_endian = "little") {
+                sink.put(coded)?;
+            } else {
+                let words = &mut [W::ZERO; MAX_SMALL_TILE_ELEMENTS][..tile.len()];
+                words.iter_mut().zip(coded).for_each(|(word, coded)| *word = from_little(*coded));
+                sink.put(words)?;
             }
         } else {
             sink.skip();
         }
         checksum.keep_up(to, bytes);
-        (from, number) = (to, number + 1);
+        from = to;
     }
     Ok(())
 }

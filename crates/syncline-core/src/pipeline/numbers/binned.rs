@@ -3,7 +3,7 @@
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::huffman::lengths::{LengthScratch, code_lengths};
 use crate::numbers::bins::{Bin, MAX_BINS};
-use crate::numbers::cells::{Binning, Cells, Family, MAX_CELLS, Range, equal_cell, octave_cells, prune};
+use crate::numbers::cells::{Binning, Cells, Family, Forest, MAX_CELLS, Range, equal_cell, octave_cells};
 use crate::numbers::raw_bits::{RawBits, TileBits};
 use crate::numbers::tuples::{TUPLES, most_bins, pack};
 use crate::predict::word::Word;
@@ -59,23 +59,25 @@ impl Binned {
             for &place in &places {
                 families[usize::from(place) / MAX_CELLS].counts[usize::from(place) % MAX_CELLS] += 1;
             }
-            (prune(&families, weight as u32, MAX_BINS), families, places)
+            let forest = Forest::new(families, weight as u32);
+            (forest.prune(MAX_BINS), forest, places)
         });
-        let (most, families, sampled) = counted.min_by_key(|(binning, ..)| binning.cost).expect("there are octaves");
+        let (most, forest, sampled) = counted.min_by_key(|(binning, ..)| binning.cost).expect("there are octaves");
         let mut lengths = LengthScratch::default();
         let mut best: Option<(u64, Self)> = None;
         for tuple in TUPLES {
             let binning = match tuple {
                 1 => most.clone(),
-                _ => prune(&families, weight as u32, most_bins(tuple)),
+                _ => forest.prune(most_bins(tuple)),
             };
             if binning.bins.len() > most_bins(tuple) {
                 continue;
             }
             let symbols = binning.bins.len().pow(tuple as u32);
-            let (bits, commonest) = estimated_bits(&sampled, &families, &binning, tuple, weight as u64, &mut lengths);
+            let (bits, commonest) =
+                estimated_bits(&sampled, &forest.families, &binning, tuple, weight as u64, &mut lengths);
             if best.as_ref().is_none_or(|(least, _)| bits < *least) {
-                best = Some((bits, Self { families: kinds_of(&families), binning, tuple, symbols, commonest }));
+                best = Some((bits, Self { families: kinds_of(&forest.families), binning, tuple, symbols, commonest }));
             }
         }
         best.expect("one bin a symbol is always possible").1

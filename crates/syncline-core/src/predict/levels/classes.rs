@@ -14,7 +14,7 @@ pub type Classes<V> = [Vec<V>; 8];
 pub struct Level {
     /// Elements along each axis, slowest first.
     pub extent: [usize; 3],
-    /// Whether elements are interpolated along each axis.
+    /// Whether elements are interpolated along each axis. Along the last they are.
     pub halved: [bool; 3],
 }
 
@@ -58,50 +58,49 @@ pub fn levels_of(extent: [usize; 3], slices: bool) -> Vec<Level> {
     levels
 }
 
-/// Divides the elements of a level, in raster order, into its classes.
+/// Copies class 0 of a level, the lattice of the next one.
 ///
 /// # Panics
 /// `from` has fewer elements than the level.
-pub fn split<V: Copy>(from: &[V], level: &Level, classes: &mut Classes<V>) {
-    for (class, elements) in classes.iter_mut().enumerate() {
-        elements.resize(level.class_len(class), from[0]);
-    }
-    simd::run(Split { from: &from[..level.elements()], level, classes });
+pub fn coarser<V: Copy>(from: &[V], level: &Level, out: &mut Vec<V>) {
+    let [nz, ny, nx] = level.class(0);
+    out.resize(nz * ny * nx, from[0]);
+    simd::run(Coarser { from, level, out });
 }
 
-struct Split<'a, V> {
+struct Coarser<'a, V> {
     from: &'a [V],
     level: &'a Level,
-    classes: &'a mut Classes<V>,
+    out: &'a mut [V],
 }
 
-impl<V: Copy> Kernel for Split<'_, V> {
+impl<V: Copy> Kernel for Coarser<'_, V> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
-        let Self { from, level, classes } = self;
-        let [_, ny, nx] = level.extent;
-        let mut at = [0; 8];
-        for (number, row) in from.chunks_exact(nx).enumerate() {
-            let class = class_of_row(level, number, ny);
-            if !level.halved[2] {
-                classes[class][at[class]..][..nx].copy_from_slice(row);
-                at[class] += nx;
-                continue;
-            }
-            let (first, second) = classes.split_at_mut(4);
-            let evens = &mut first[class][at[class]..][..nx.div_ceil(2)];
-            let odds = &mut second[class][at[class | 4]..][..nx / 2];
-            at[class] += evens.len();
-            at[class | 4] += odds.len();
-            let (pairs, rest) = row.as_chunks::<2>();
-            for ((pair, even), odd) in pairs.iter().zip(&mut *evens).zip(odds) {
-                [*even, *odd] = *pair;
-            }
-            evens[nx / 2..].copy_from_slice(rest);
+        let Self { from, level, out } = self;
+        let [_, ny, nx] = level.class(0);
+        for (number, row) in out.chunks_exact_mut(nx).enumerate() {
+            take_row(from, level, 0, [number / ny, number % ny], 0, row);
         }
     }
+}
+
+/// Copies elements of row `[z, y]` of a class, from element `first` on, out of the elements of a level.
+///
+/// # Panics
+/// The class has no such elements.
+#[inline(always)]
+pub fn take_row<V: Copy>(from: &[V], level: &Level, class: usize, [z, y]: [usize; 2], first: usize, out: &mut [V]) {
+    let place = |axis: usize, at: usize| if level.halved[axis] { 2 * at + (class >> axis & 1) } else { at };
+    let row = (place(0, z) * level.extent[1] + place(1, y)) * level.extent[2];
+    let Some(last) = out.len().checked_sub(1) else { return };
+    // The last element has none behind it in a row that ends with it.
+    let from = &from[row + place(2, first)..][..2 * last + 1];
+    let (pairs, end) = from.as_chunks::<2>();
+    out.iter_mut().zip(pairs).for_each(|(out, pair)| *out = pair[0]);
+    out[last] = end[0];
 }
 
 /// Writes the elements of a level to `out`, in raster order, from its classes; class 0 is `first`.
@@ -140,11 +139,6 @@ impl<V: Copy> Kernel for Join<'_, V> {
         for (number, row) in out.chunks_exact_mut(nx).enumerate() {
             let class = class_of_row(level, number, ny);
             let all = if class == 0 { first } else { &classes[class] };
-            if !level.halved[2] {
-                row.copy_from_slice(&all[at[class]..][..nx]);
-                at[class] += nx;
-                continue;
-            }
             let evens = &all[at[class]..][..nx.div_ceil(2)];
             let odds = &classes[class | 4][at[class | 4]..][..nx / 2];
             at[class] += evens.len();
@@ -177,12 +171,20 @@ mod tests {
                 let mut parts = Vec::new();
                 let levels = levels_of(extent, slices);
                 for level in &levels {
-                    let mut classes = Classes::default();
-                    split(&lattice, level, &mut classes);
-                    for (class, elements) in classes.iter().enumerate() {
-                        assert_eq!(elements.len(), level.class_len(class), "{extent:?} {class}");
-                    }
-                    lattice.clone_from(&classes[0]);
+                    let classes: Classes<u32> = std::array::from_fn(|class| {
+                        let [_, ny, nx] = level.class(class);
+                        let mut elements = vec![0; level.class_len(class)];
+                        for (number, row) in elements.chunks_exact_mut(nx.max(1)).enumerate() {
+                            let (start, end) = row.split_at_mut(nx / 3);
+                            take_row(&lattice, level, class, [number / ny, number % ny], 0, start);
+                            take_row(&lattice, level, class, [number / ny, number % ny], nx / 3, end);
+                        }
+                        elements
+                    });
+                    let mut next = Vec::new();
+                    coarser(&lattice, level, &mut next);
+                    assert_eq!(next, classes[0], "{extent:?}");
+                    lattice = next;
                     parts.push(classes);
                 }
                 assert_eq!(lattice.len(), if slices { extent[0] } else { 1 });

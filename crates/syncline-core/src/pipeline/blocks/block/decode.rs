@@ -6,7 +6,7 @@ use crate::contexts::{context_row, kind_of};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::Quantizer;
 use crate::pipeline::blocks::units::whole_row;
-use crate::predict::levels::{PASSES, predict_row};
+use crate::predict::levels::{PASSES, predict_row, take_row};
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
 
@@ -102,14 +102,11 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         let Self { block, number, class, range, unit, tables, decoder } = self;
         let level = block.levels[number];
         let [_, ny, nx] = level.class(class);
-        let slices = block.plan.slices.is_some();
         let count = range.map(|[start, end]| end.saturating_sub(start));
         if count.contains(&0) {
             return;
         }
-        // Codes of a slice have contexts by those of the slice before.
-        let slices_of_run = if slices { 1 } else { count[0] };
-        let len = slices_of_run * count[1] * count[2];
+        let len = count.iter().product::<usize>();
         let padded = len.next_multiple_of(MOST_LANES);
         let mut of_run = std::mem::take(&mut block.of_run);
         let [mut sums, mut run_codes] = [&mut block.sums, &mut block.run_codes].map(std::mem::take);
@@ -117,30 +114,25 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         of_run.resize(padded, NO_TABLE);
         sums.resize(nx.max(sums.len()), 0);
         run_codes.resize(padded.max(run_codes.len()), 0);
+        let mut excluded = vec![0; if block.any_excluded { count[2] } else { 0 }];
         let of_kind = &tables.of_half_octaves[kind_of(number, class)];
-        let mut part = match unit {
-            Some(unit) => block.boxes.part(unit, range[0][0], nx, slices),
-            None => whole_row(range[0][0], nx, slices),
-        };
-        for first in (range[0][0]..range[0][1]).step_by(slices_of_run) {
-            let rows = || (first..first + slices_of_run).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
-            for ((z, y), of_codes) in rows().zip(of_run.chunks_exact_mut(count[2])) {
-                let known = (&block.code_lattice[..], &block.codes[number]);
-                let out = (of_kind, &mut sums[..], &mut *of_codes);
-                context_row(isa, known, (&level, number), class, [z, y], &part, out);
-                if block.any_excluded {
-                    let excluded = &block.excluded[number][class][(z * ny + y) * nx + part.x[0]..];
-                    let all = of_codes.iter_mut().zip(excluded);
-                    all.filter(|(_, excluded)| **excluded != 0).for_each(|(table, _)| *table = NO_TABLE);
-                }
+        let part = unit.map_or_else(|| whole_row(nx), |unit| block.boxes.part(unit, nx));
+        let rows = || (range[0][0]..range[0][1]).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
+        for ((z, y), of_codes) in rows().zip(of_run.chunks_exact_mut(count[2])) {
+            let known = (&block.code_lattice[..], &block.codes[number]);
+            let out = (of_kind, &mut sums[..], &mut *of_codes);
+            context_row(isa, known, (&level, number), class, [z, y], &part, out);
+            if block.any_excluded {
+                let excluded = &mut excluded[..of_codes.len()];
+                take_row(&block.excluded[number], &level, class, [z, y], part.x[0], excluded);
+                let all = of_codes.iter_mut().zip(&*excluded);
+                all.filter(|(_, excluded)| **excluded != 0).for_each(|(table, _)| *table = NO_TABLE);
             }
-            decoder.run(isa, &of_run, tables, &mut run_codes[..padded]);
-            for ((z, y), codes) in rows().zip(run_codes[..len].chunks_exact(count[2])) {
-                let at = (z * ny + y) * nx + range[2][0];
-                block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
-            }
-            // Slices of a unit but its first have one before.
-            part.has_before = slices;
+        }
+        decoder.run(isa, &of_run, tables, &mut run_codes[..padded]);
+        for ((z, y), codes) in rows().zip(run_codes[..len].chunks_exact(count[2])) {
+            let at = (z * ny + y) * nx + range[2][0];
+            block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
         }
         (block.of_run, block.sums, block.run_codes) = (of_run, sums, run_codes);
     }

@@ -1,40 +1,47 @@
 //! The elements of a block to codes.
 
 use super::{Block, UnitEvents};
-use crate::contexts::lanes::Event;
-use crate::contexts::{context_row, half_octaves, kind_of};
+use crate::contexts::{Event, EventCounts, HalfOctaves, Unit, context_row, half_octaves, kind_of};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
 use crate::pipeline::blocks::units::whole_row;
-use crate::predict::levels::{PASSES, predict_row, split};
+use crate::predict::levels::{PASSES, coarser, predict_row, take_row};
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
 use crate::simd::{self, InstructionSet, Kernel};
 
 impl<T: Real> Block<T> {
     /// Predicts and quantizes the elements `x`, in raster order, of a block that was begun and whose exclusion is
-    /// known.
-    pub fn encode(&mut self, x: &[T], quantizer: &Quantizer<T>) {
-        let units = self.units();
-        self.events.resize_with(units, UnitEvents::default);
-        self.events.iter_mut().for_each(UnitEvents::clear);
+    /// known. Counts the events.
+    pub fn encode(&mut self, x: &[T], quantizer: &Quantizer<T>, counts: &mut EventCounts) {
+        let (units, lanes) = (self.units(), self.lanes());
+        let all = self.units.len().max(self.first_unit + units);
+        self.units.resize_with(all, UnitEvents::default);
+        self.units[self.first_unit..][..units].iter_mut().for_each(|unit| unit.begin(lanes));
         self.missed.clear();
         let mut arranged = std::mem::take(&mut self.arranged);
+        let mut coarse = std::mem::take(&mut self.coarse);
         if !self.order.is_raster() {
             self.order.arrange(self.extent, x, &mut arranged);
         }
         let whole = if self.order.is_raster() { x } else { &arranged };
         for (number, level) in self.levels.iter().enumerate() {
-            let (finer, coarser) = self.x.split_at_mut(number);
-            let from = finer.last().map_or(whole, |classes| &classes[0]);
-            split(from, level, &mut coarser[0]);
+            let (finer, next) = coarse.split_at_mut(number);
+            coarser(finer.last().map_or(whole, |lattice| lattice), level, &mut next[0]);
         }
-        let anchors = self.x[..self.levels.len()].last().map_or_else(|| whole.to_vec(), |classes| classes[0].clone());
-        self.encode_anchors(anchors, quantizer);
-        self.arranged = arranged;
+        let lattice = |number: usize| number.checked_sub(1).map_or(whole, |number| &coarse[number]);
+        self.encode_anchors(lattice(self.levels.len()), quantizer);
         for number in (0..self.levels.len()).rev() {
             for class in PASSES {
-                self.encode_class(number, class, quantizer);
+                let len = self.levels[number].class_len(class);
+                let mut values = std::mem::take(&mut self.values[class]);
+                values.resize(len, T::from_bits(0));
+                self.codes[number][class].resize(len, 0);
+                if len > 0 {
+                    let x = lattice(number);
+                    simd::run(EncodeClass { block: self, number, class, x, quantizer, values: &mut values, counts });
+                }
+                self.values[class] = values;
             }
             // What the finest level becomes is not needed to code it.
             if number > 0 {
@@ -42,6 +49,7 @@ impl<T: Real> Block<T> {
                 self.join_codes(number);
             }
         }
+        (self.arranged, self.coarse) = (arranged, coarse);
     }
 
     /// Returns the reconstructed elements after [`Self::encode`], in raster order.
@@ -49,13 +57,13 @@ impl<T: Real> Block<T> {
         self.finish(out);
     }
 
-    fn encode_anchors(&mut self, x: Vec<T>, quantizer: &Quantizer<T>) {
+    fn encode_anchors(&mut self, x: &[T], quantizer: &Quantizer<T>) {
         self.anchors.clear();
         self.lattice.clear();
         let mut before = 0;
         let mut missed = Vec::new();
         for (number, &x) in x.iter().enumerate() {
-            if self.any_excluded && self.anchor_exclusion()[number] != 0 {
+            if self.any_excluded && self.excluded[self.levels.len()][number] != 0 {
                 self.anchors.push(before);
                 continue;
             }
@@ -83,164 +91,131 @@ impl<T: Real> Block<T> {
         }
     }
 
-    fn encode_class(&mut self, number: usize, class: usize, quantizer: &Quantizer<T>) {
-        let len = self.levels[number].class_len(class);
-        self.codes[number][class].resize(len, 0);
-        self.values[class].resize(len, T::from_bits(0));
-        if len == 0 {
-            return;
-        }
-        let mut values = std::mem::take(&mut self.values[class]);
-        let mut codes = std::mem::take(&mut self.codes[number][class]);
-        let rows = EncodeRows { block: self, number, class, quantizer, values: &mut values, codes: &mut codes };
-        if simd::run(rows) {
-            self.list_missed(number, class, &mut codes);
-        }
-        self.values[class] = values;
-        self.codes[number][class] = codes;
-        simd::run(CollectEvents { block: self, number, class });
-    }
-
-    /// Lists the elements of a class whose codes are [`MISSED`], and gives them code 0.
-    fn list_missed(&mut self, number: usize, class: usize, codes: &mut [i32]) {
-        let level = self.levels[number];
-        let [_, ny, nx] = level.class(class);
-        for (at, code) in codes.iter_mut().enumerate().filter(|(_, code)| **code == MISSED) {
+    /// Lists the elements of a row of a class whose codes are [`MISSED`], and gives them code 0.
+    fn list_missed(&mut self, number: usize, class: usize, [z, y]: [usize; 2], codes: &mut [i32]) {
+        let halved = self.levels[number].halved;
+        for (x, code) in codes.iter_mut().enumerate().filter(|(_, code)| **code == MISSED) {
             *code = 0;
-            let at = [at / (ny * nx), at / nx % ny, at % nx];
-            let place = std::array::from_fn(|axis| match level.halved[axis] {
+            let at = [z, y, x];
+            let place = std::array::from_fn(|axis| match halved[axis] {
                 true => (2 * at[axis] + (class >> axis & 1)) << number,
                 false => at[axis],
             });
             self.missed.push(self.order.place(self.extent, place) as u32);
         }
     }
-}
 
-/// Predicts and quantizes the elements of a class. Returns whether any is not within the bound.
-struct EncodeRows<'a, T: Real> {
-    block: &'a mut Block<T>,
-    number: usize,
-    class: usize,
-    quantizer: &'a Quantizer<T>,
-    values: &'a mut [T],
-    codes: &'a mut [i32],
-}
-
-impl<T: Real> Kernel for EncodeRows<'_, T> {
-    type Output = bool;
-
+    /// Appends the codes of a row of a class, or of a unit's part of it, to the events of unit `number`.
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> bool {
-        let Self { block, number, class, quantizer, values, codes } = self;
-        let level = block.levels[number];
-        let [_, ny, nx] = level.class(class);
-        let mut before = block.take_before(ny * nx);
-        let rho = T::nearest(block.plan.rho());
-        let follows = block.plan.share > 0;
-        let mut predicted = vec![T::from_bits(0); nx];
-        let rounds = quantizer.rounds();
-        let mut rounded = vec![T::from_bits(0); if rounds { nx } else { 0 }];
-        let mut any_missed = false;
-        let rows = values.chunks_exact_mut(nx).zip(codes.chunks_exact_mut(nx));
-        for (row, (values, codes)) in rows.enumerate() {
-            let (z, y) = (row / ny, row % ny);
-            predict_row((&block.lattice, &block.values), &level, class, [z, y], block.plan.cubic, &mut predicted);
-            let before = &mut before[y * nx..][..nx];
-            if follows {
-                // The difference of a slice to come is measured from the prediction without this share.
-                for k in 0..nx {
-                    let own = before[k];
-                    before[k] = predicted[k];
-                    predicted[k] = rho.mul_add(own, predicted[k]);
-                }
-            }
-            let x = &block.x[number][class][row * nx..][..nx];
-            let excluded = if block.any_excluded { &block.excluded[number][class][row * nx..][..nx] } else { &[] };
-            if block.plan.on_grid {
-                quantizer.quantize_on_grid(x, &mut predicted, codes, values);
-            } else {
-                quantizer.quantize_from(x, &predicted, codes, values);
-            }
-            if rounds {
-                quantizer.check_stored(x, codes, values, &mut rounded);
-            }
-            any_missed |= quantizer.check(x, excluded, &predicted, (codes, values));
-            if follows {
-                for k in 0..nx {
-                    before[k] = values[k] - before[k];
-                }
-            }
+    fn collect<I: InstructionSet>(
+        &mut self,
+        isa: I,
+        (number, class): (usize, usize),
+        at: [usize; 2],
+        (unit, part): (usize, Unit),
+        (of_kind, sums, contexts): (&HalfOctaves, &mut [i32], &mut [u8]),
+        (excluded, counts): (&[u8], &mut EventCounts),
+    ) {
+        let level = &self.levels[number];
+        let [start, end] = part.x;
+        if start >= end {
+            return;
         }
-        block.before = before;
-        any_missed
+        let contexts = &mut contexts[..end - start];
+        let known = (&self.code_lattice[..], &self.codes[number]);
+        context_row(isa, known, (level, number), class, at, &part, (of_kind, sums, contexts));
+        let [_, ny, nx] = level.class(class);
+        let codes = &self.codes[number][class][(at[0] * ny + at[1]) * nx..][start..end];
+        let events = &mut self.units[self.first_unit + unit].events;
+        let before = events.len();
+        events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
+        let events = &mut events[before..];
+        if self.any_excluded {
+            let excluded = &excluded[start..end];
+            events.iter_mut().zip(excluded).for_each(|(event, &excluded)| {
+                *event = if excluded != 0 { Event::NONE } else { *event };
+            });
+        }
+        counts.count(events);
     }
 }
 
-/// Appends the codes of a class and their contexts to the events of their units.
-struct CollectEvents<'a, T> {
+/// Predicts and quantizes the elements of a class, and appends the codes and their contexts to the events of their
+/// units.
+struct EncodeClass<'a, T: Real> {
     block: &'a mut Block<T>,
     number: usize,
     class: usize,
+    /// The elements of the level.
+    x: &'a [T],
+    quantizer: &'a Quantizer<T>,
+    values: &'a mut [T],
+    counts: &'a mut EventCounts,
 }
 
-impl<T: Real> Kernel for CollectEvents<'_, T> {
+impl<T: Real> Kernel for EncodeClass<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, isa: I) {
-        let Self { block, number, class } = self;
-        let level = block.levels[number];
-        let extent = level.class(class);
-        let [_, ny, nx] = extent;
-        let slices = block.plan.slices.is_some();
-        let in_boxes = number == 0 && block.plan.division != Division::One;
+        let Self { block, number, class, x: from, quantizer, values, counts } = self;
+        let (level, plan) = (block.levels[number], block.plan);
+        let [nz, ny, nx] = level.class(class);
+        let mut before = block.take_before(ny * nx);
+        let rho = T::nearest(plan.rho());
+        let follows = plan.share > 0;
+        let in_boxes = number == 0 && plan.division != Division::One;
         let of_kind = half_octaves(kind_of(number, class));
-        let (mut sums, mut contexts) = (vec![0; nx], vec![0; nx]);
-        for unit in 0..if in_boxes { block.boxes.count() } else { 1 } {
-            let (range, mut part) = match in_boxes {
-                true => {
-                    let range = block.range(unit, class);
-                    (range, block.boxes.part(unit, range[0][0], nx, slices))
+        let [mut x, mut predicted, mut rounded] = [(); 3].map(|()| vec![T::from_bits(0); nx]);
+        let [mut codes, mut sums] = [(); 2].map(|()| vec![0; nx]);
+        let [mut excluded, mut contexts] = [(); 2].map(|()| vec![0; nx]);
+        for z in 0..nz {
+            for y in 0..ny {
+                let values = &mut values[(z * ny + y) * nx..][..nx];
+                take_row(from, &level, class, [z, y], 0, &mut x);
+                if block.any_excluded {
+                    take_row(&block.excluded[number], &level, class, [z, y], 0, &mut excluded);
                 }
-                false => (extent.map(|extent| [0, extent]), whole_row(0, nx, slices)),
-            };
-            let count = range[2][1].saturating_sub(range[2][0]);
-            let UnitEvents { events, ends } = &mut block.events[if in_boxes { unit + 1 } else { 0 }];
-            for z in range[0][0]..range[0][1] {
-                for y in range[1][0]..range[1][1] {
-                    let contexts = &mut contexts[..count];
-                    let known = (&block.code_lattice[..], &block.codes[number]);
-                    let out = (&of_kind, &mut sums[..], &mut *contexts);
-                    context_row(isa, known, (&level, number), class, [z, y], &part, out);
-                    let at = (z * ny + y) * nx + range[2][0];
-                    let codes = &block.codes[number][class][at..][..count];
-                    if block.any_excluded {
-                        let excluded = &block.excluded[number][class][at..][..count];
-                        let all = codes.iter().zip(&*contexts).zip(excluded);
-                        events.extend(all.map(|((&code, &context), &excluded)| match excluded {
-                            0 => Event::new(code, context),
-                            _ => Event::NONE,
-                        }));
-                    } else {
-                        events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
+                predict_row((&block.lattice, &block.values), &level, class, [z, y], plan.cubic, &mut predicted);
+                let before = &mut before[y * nx..][..nx];
+                if follows {
+                    // The difference of a slice to come is measured from the prediction without this share.
+                    for k in 0..nx {
+                        let own = before[k];
+                        before[k] = predicted[k];
+                        predicted[k] = rho.mul_add(own, predicted[k]);
                     }
                 }
-                // Slices of a unit but its first have one before.
-                part.has_before = slices;
-                if slices {
-                    end_run(events, ends);
+                if plan.on_grid {
+                    quantizer.quantize_on_grid(&x, &mut predicted, &mut codes, values);
+                } else {
+                    quantizer.quantize_from(&x, &predicted, &mut codes, values);
+                }
+                if quantizer.rounds() {
+                    quantizer.check_stored(&x, &mut codes, values, &mut rounded);
+                }
+                let excluded = if block.any_excluded { &excluded[..] } else { &[] };
+                if quantizer.check(&x, excluded, &predicted, (&mut codes, &mut *values)) {
+                    block.list_missed(number, class, [z, y], &mut codes);
+                }
+                if follows {
+                    for k in 0..nx {
+                        before[k] = values[k] - before[k];
+                    }
+                }
+                block.codes[number][class][(z * ny + y) * nx..][..nx].copy_from_slice(&codes);
+                let boxes = block.boxes;
+                for unit in if in_boxes { boxes.units_of_row([z, y]) } else { 0..1 } {
+                    let (unit, part) = match in_boxes {
+                        true => (unit + 1, boxes.part(unit, nx)),
+                        false => (unit, whole_row(nx)),
+                    };
+                    let memory = (&of_kind, &mut sums[..], &mut contexts[..]);
+                    block.collect(isa, (number, class), [z, y], (unit, part), memory, (excluded, &mut *counts));
                 }
             }
-            end_run(events, ends);
         }
-    }
-}
-
-/// Ends a run, unless it is empty.
-fn end_run(events: &[Event], ends: &mut Vec<u32>) {
-    let end = events.len() as u32;
-    if ends.last().copied().unwrap_or(0) < end {
-        ends.push(end);
+        block.end_runs();
+        block.before = before;
     }
 }

@@ -1,0 +1,104 @@
+//! Codes and their contexts, in the form in which they are counted and coded.
+
+use super::activity::CONTEXTS;
+use super::symbol::{SYMBOLS, Symbol};
+use super::table::Counts;
+
+/// Bits behind a symbol, at most, and bits of a context.
+const BITS_LOG2: u32 = 16;
+const CONTEXT_LOG2: u32 = 7;
+/// More than there are pairs of a symbol and a context, and a power of two, so that no pair is out of bounds.
+pub const PAIRS: usize = 1 << (2 * CONTEXT_LOG2);
+/// What elements without a code have in place of a context.
+const NO_CONTEXT: u32 = (1 << CONTEXT_LOG2) - 1;
+const _: () = assert!(CONTEXTS < NO_CONTEXT as usize && SYMBOLS <= 1 << CONTEXT_LOG2);
+
+/// A code and its context, or nothing in the place of an element without a code: the symbol, below it the context, and
+/// below that the bits behind the symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Event(u32);
+
+impl Event {
+    /// The event of an element without a code.
+    pub const NONE: Self = Self(NO_CONTEXT << BITS_LOG2);
+
+    /// Returns the event of a code.
+    #[inline(always)]
+    pub fn new(code: i32, context: u8) -> Self {
+        let Symbol { symbol, bits, .. } = Symbol::of(code);
+        Self((u32::from(symbol) << CONTEXT_LOG2 | u32::from(context)) << BITS_LOG2 | bits)
+    }
+
+    /// Returns the first of the events of a symbol.
+    pub const fn first_of(symbol: u32) -> Self {
+        Self(symbol << (CONTEXT_LOG2 + BITS_LOG2))
+    }
+
+    /// Returns the number of the pair of the symbol and the context.
+    #[inline(always)]
+    pub fn pair(self) -> usize {
+        (self.0 >> BITS_LOG2) as usize % PAIRS
+    }
+
+    /// Returns the symbol.
+    #[inline(always)]
+    pub fn symbol(self) -> u8 {
+        (self.0 >> (CONTEXT_LOG2 + BITS_LOG2)) as u8
+    }
+
+    /// Returns the bits behind the symbol.
+    #[inline(always)]
+    pub fn bits(self) -> u32 {
+        self.0 & ((1 << BITS_LOG2) - 1)
+    }
+
+    /// Returns the code, 0 if there is none.
+    pub fn code(self) -> i32 {
+        Symbol::code(self.symbol(), self.bits())
+    }
+
+    /// Returns the context.
+    pub fn context(self) -> u8 {
+        (self.0 >> BITS_LOG2 & NO_CONTEXT) as u8
+    }
+}
+
+/// Returns the number of the pair of a symbol and a context.
+pub fn pair_of(symbol: usize, context: usize) -> usize {
+    symbol << CONTEXT_LOG2 | context
+}
+
+/// How often symbols occur in contexts.
+#[derive(Debug)]
+pub struct EventCounts(Vec<u32>);
+
+impl Default for EventCounts {
+    fn default() -> Self {
+        Self(vec![0; PAIRS])
+    }
+}
+
+impl EventCounts {
+    /// Forgets all events.
+    pub fn clear(&mut self) {
+        self.0.fill(0);
+    }
+
+    /// Counts events.
+    #[inline(always)]
+    pub fn count(&mut self, events: &[Event]) {
+        let counts = &mut self.0[..PAIRS];
+        events.iter().for_each(|event| counts[event.pair()] += 1);
+    }
+
+    /// Returns the counts of the symbols in a context.
+    pub fn of_context(&self, context: usize) -> Counts {
+        std::array::from_fn(|symbol| self.0[pair_of(symbol, context)])
+    }
+
+    /// Returns the counts of the symbols in each context.
+    pub fn of_contexts(&self) -> Box<[Counts; CONTEXTS]> {
+        let counts: Vec<Counts> = (0..CONTEXTS).map(|context| self.of_context(context)).collect();
+        counts.try_into().unwrap_or_else(|_| unreachable!("as many as there are contexts"))
+    }
+}
