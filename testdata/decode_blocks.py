@@ -169,7 +169,7 @@ class Chunk:
             at = align(at, 16)
             sections.append(payload[at : at + length])
             at += length
-        plan, anchors, verbatim, masks, sizes, words, *_ = sections
+        plan, anchors, verbatim, masks, sizes, _, words, *_ = sections
         self.cubic, self.on_grid = bool(plan[0] & 1), bool(plan[0] & 2)
         self.slices = plan[1] - 1 if plan[1] else None
         self.share, self.division, self.lanes = (0.0, 0.75, 1.0)[plan[2]], plan[3], 1 << plan[4]

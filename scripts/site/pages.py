@@ -21,6 +21,9 @@ MODULES = ("", ".cuda", ".zarr", ".numcodecs", ".h5py", ".xarray", ".dask", ".sa
 #: Wide enough for lines of code.
 STYLE = ".md-grid { max-width: 76rem; }\n"
 
+#: A link to a page that is named by its file, as is right for readers of the repository.
+NAMED_BY_FILE = re.compile(r"\[[\w/-]+\.md\]\(([\w-]+\.md)(#[^)\s]*)?\)")
+
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -35,7 +38,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Turns links that leave the site into links to the repository."""
+    """Turns links that leave the site into links to the repository, and names of files into titles of pages."""
     name = page.file.src_uri
     folder = PurePosixPath("." if name in OF_ROOT else "docs")
     pages = {source: page for page, source in OF_ROOT.items()}
@@ -52,7 +55,19 @@ def on_page_markdown(markdown, page, config, files):
             return f"]({path.removeprefix('docs/')}{anchor})"
         return f"]({repository()}/{'tree' if target.is_dir() else 'blob'}/main/{path}{anchor})"
 
-    return LINK.sub(link, markdown)
+    titles = dict(titles_of(config.nav))
+
+    def titled(match):
+        return f"[{titles[match[1]]}]({match[1]}{match[2] or ''})" if match[1] in titles else match[0]
+
+    return NAMED_BY_FILE.sub(titled, LINK.sub(link, markdown))
+
+
+def titles_of(nav):
+    """Returns the names of the pages in the navigation with their titles."""
+    for entry in nav:
+        for title, target in entry.items():
+            yield from titles_of(target) if isinstance(target, list) else [(target, title)]
 
 
 def repository():

@@ -32,6 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     cargo(&["fmt", "--all", "--check"])?;
     check_columns()?;
+    check_workflows()?;
     crate::tables::run(&crate::tables::Arguments { check: true })?;
     check_kernel_format()?;
     check_members()?;
@@ -76,6 +77,29 @@ fn check_columns() -> Result<()> {
 /// Returns the numbers, from 1, of the lines that are too long.
 fn long_lines(text: &str) -> impl Iterator<Item = usize> {
     (1..).zip(text.lines()).filter(|(_, line)| line.chars().count() > MAX_COLUMNS).map(|(number, _)| number)
+}
+
+/// Fails if a workflow runs an action by a name that its owner can move, such as a branch or a tag.
+fn check_workflows() -> Result<()> {
+    let mut moving = Vec::new();
+    for file in tracked(&[".github/workflows/*.yml"])? {
+        let text = fs::read_to_string(crate::root().join(&file)).with_context(|| format!("cannot read {file}"))?;
+        moving.extend(moving_actions(&text).map(|action| format!("{file}: {action}")));
+    }
+    ensure!(moving.is_empty(), "name the commits of these actions:\n{}", moving.join("\n"));
+    Ok(())
+}
+
+/// Returns the actions of a workflow, other than those of this repository, that are not named by a commit.
+fn moving_actions(workflow: &str) -> impl Iterator<Item = &str> {
+    let actions = workflow.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("uses: "));
+    let words = actions.filter_map(|action| action.split_whitespace().next());
+    words.filter(|action| !action.starts_with("./") && !is_commit(action.rsplit('@').next().unwrap_or_default()))
+}
+
+/// Returns whether a word is the full name of a commit.
+fn is_commit(word: &str) -> bool {
+    word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Checks the format of kernels, if the right version of clang-format is installed.
@@ -161,5 +185,15 @@ mod tests {
     fn long_lines_are_found_by_columns_and_not_by_bytes() {
         let text = format!("{}\n{}\n{}\n", "a".repeat(120), "a".repeat(121), "µ".repeat(120));
         assert_eq!(long_lines(&text).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn actions_without_a_commit_are_found() {
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        let workflow = format!(
+            "    uses: ./.github/workflows/ci.yml\n      - uses: a/tag@v5\n      - uses: a/commit@{commit} # v5\n\
+             \x20       uses: a/branch@release/v1\n"
+        );
+        assert_eq!(moving_actions(&workflow).collect::<Vec<_>>(), ["a/tag@v5", "a/branch@release/v1"]);
     }
 }

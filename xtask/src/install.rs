@@ -11,6 +11,12 @@ use clap::Args;
 /// Major version of the binary interface, as in the name of the shared library.
 const INTERFACE: &str = "0";
 
+/// The setting of cargo for debug information. Packagers who take it out themselves set it.
+const DEBUG: &str = "CARGO_PROFILE_RELEASE_DEBUG";
+
+/// Bytes of the shared library at most; with debug information it has several times as many.
+const MAX_SHARED_BYTES: u64 = 24 << 20;
+
 /// Arguments of `install-c`.
 #[derive(Args)]
 pub struct Arguments {
@@ -28,7 +34,13 @@ pub struct Arguments {
 /// Builds the libraries and writes them, the header, and the files for pkg-config and CMake.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root();
-    crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-capi"]).current_dir(root))?;
+    let mut build = crate::cargo();
+    build.args(["build", "--release", "--package", "syncline-capi"]).current_dir(root);
+    // Lines of the source, which profilers need, would make the libraries several times as large.
+    if std::env::var_os(DEBUG).is_none() {
+        build.env(DEBUG, "none");
+    }
+    crate::run(&mut build)?;
     let prefix = std::path::absolute(&arguments.prefix).context("cannot find the prefix")?;
     let version = env!("CARGO_PKG_VERSION");
     let lib = prefix.join(&arguments.libdir);
@@ -45,7 +57,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     write(&lib.join("cmake/syncline/syncline-config.cmake"), &cmake(&arguments.libdir, &files))?;
     write(&lib.join("cmake/syncline/syncline-config-version.cmake"), &cmake_version(version))?;
     println!("installed to {}", prefix.display());
-    if arguments.test { test(&prefix, &lib, version) } else { Ok(()) }
+    if !arguments.test {
+        return Ok(());
+    }
+    let bytes = fs::metadata(prefix.join(&files.shared)).context("cannot find the shared library")?.len();
+    ensure!(bytes <= MAX_SHARED_BYTES, "{} has {bytes} bytes: does it have debug information?", files.shared);
+    test(&prefix, &lib, version)
 }
 
 /// What is installed on a system, by paths in the prefix.

@@ -169,9 +169,9 @@ fn doubles(values: &[f32]) -> Vec<f64> {
 #[derive(Args)]
 pub struct Selection {
     /// Arrays: generated fields (nyx, rtm, hurricane, cesm, hacc, haccx, qmcpack, exaalt, gamess, turbulence; nyx-f64;
-    /// nyx-codes), columns (tpch-discount, tpch-int32), times (timestamps), weights (weights, weights-bf16), bytes (text,
-    /// geometric-1.4, never-flat), names in the folder of real data, and `real` and `columns` for all its floats and
-    /// integers [default: some of them]
+    /// nyx-codes), columns (tpch-discount, tpch-int32), times (timestamps), weights (weights, weights-bf16), bytes
+    /// (text, geometric-1.4, never-flat), names in the folder of real data, and `real` and `columns` for all its
+    /// floats and integers [default: some of them]
     #[arg(long, value_delimiter = ',')]
     fields: Vec<String>,
     /// Folder of real data with its MANIFEST.tsv, as `cargo xtask data` makes it

@@ -141,6 +141,13 @@ impl Tile {
         self.extent[0] * self.extent[1] * self.extent[2]
     }
 
+    /// Returns the part of the tile that begins at `start` and has these extents, both along z, y, and x.
+    pub fn part(&self, start: [usize; 3], extent: [usize; 3]) -> Self {
+        let [w, z, y, x] = self.origin;
+        let [dz, dy, dx] = start.map(|start| start as u64);
+        Self { number: self.number, origin: [w, z + dz, y + dy, x + dx], extent }
+    }
+
     /// Returns the number of groups of `k` codes that the tile takes if it is not constant.
     pub fn groups(&self, k: usize) -> usize {
         self.len().div_ceil(k)

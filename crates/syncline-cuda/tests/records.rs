@@ -152,8 +152,8 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) -
     let mut seen = Seen::default();
     for (&start, &length) in starts.iter().zip(&lengths) {
         let record = &expected[start..][..length as usize];
-        let is_quantized = record_kind(record.first_chunk().unwrap()) == Some(ChunkKind::Quantized);
-        let has_pieces = is_quantized && Pieces::of_record(record, record.len(), "test").unwrap().is_some();
+        let kind = record_kind(record.first_chunk().unwrap()).unwrap();
+        let has_pieces = Pieces::of_record(kind, record, record.len(), "test").unwrap().is_some();
         seen.in_pieces += usize::from(has_pieces);
     }
 

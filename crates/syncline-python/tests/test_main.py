@@ -29,6 +29,22 @@ def test_arrays_come_back_within_their_bound(bound, error, tmp_path):
     assert back.dtype == values.dtype and back.shape == values.shape and np.abs(back - values).max() <= error
 
 
+def test_outputs_have_the_names_that_the_other_command_gives_them(tmp_path):
+    values = np.arange(600, dtype="f4")
+    np.save(tmp_path / "field.npy", values)
+    run("compress", tmp_path / "field.npy")
+    run("decompress", tmp_path / "field.npy.syn", "-o", tmp_path / "back.npy")
+    assert (np.load(tmp_path / "back.npy") == values).all()
+    # Nothing is replaced that was not named.
+    assert "exists already" in run("compress", tmp_path / "field.npy", status=1)
+    assert "exists already" in run("decompress", tmp_path / "field.npy.syn", status=1)
+    (tmp_path / "field.npy").unlink()
+    run("decompress", tmp_path / "field.npy.syn")
+    assert (np.load(tmp_path / "field.npy") == values).all()
+    run("compress", tmp_path / "field.npy", "--output", tmp_path / "other.syn")
+    assert "name the array with -o" in run("decompress", tmp_path / "other.syn", status=1)
+
+
 def test_version_is_that_of_the_package():
     assert run("--version") == f"syncline {syncline.__version__}\n"
 

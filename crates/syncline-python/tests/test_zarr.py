@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import typing
 
 import ml_dtypes  # noqa: F401  (Zarr's bfloat16 comes from it)
 import numpy as np
@@ -14,6 +15,8 @@ import syncline
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syncline._advanced import Advanced
+from syncline._array import Effort, Mode
 from syncline.zarr import SynclineCodec, create_array, encoding
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
@@ -332,3 +335,9 @@ def test_the_schema_for_zarr_extensions_has_every_setting_of_the_codec():
     schema = json.loads((root / "packaging/zarr-extensions/codecs/syncline/schema.json").read_text())
     settings = schema["anyOf"][0]["properties"]["configuration"]["properties"]
     assert sorted(settings) == sorted(field.name for field in dataclasses.fields(SynclineCodec))
+    choices = settings["advanced"]["properties"]
+    hints = typing.get_type_hints(Advanced)
+    assert sorted(choices) == sorted(hints)
+    for name, hint in [*hints.items(), ("effort", Effort), ("mode", Mode)]:
+        if words := typing.get_args(hint):
+            assert set((choices | settings)[name]["enum"]) == set(words), name

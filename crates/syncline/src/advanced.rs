@@ -74,9 +74,9 @@ impl Advanced {
     }
 
     /// Sets the size of the tiles in which values are predicted. Large tiles make streams of smooth fields smaller, but
-    /// a part of an array takes up to eight times as many elements to be decoded. Blocks make them smaller again, take
-    /// more time, and are decoded as a whole; with a point-wise bound, they stand for large tiles. No effect on
-    /// lossless streams.
+    /// a part of an array takes up to eight times as many elements to be decoded. Blocks make them smaller again and
+    /// take more time; any part of one needs about a tenth of it. With a point-wise bound, they stand for large tiles.
+    /// No effect on lossless streams.
     ///
     /// By default, tiles are small; with the effort best, a sample of at most 1 Mi elements is compressed with all
     /// sizes, and the one with the shortest stream is taken. [`Writer`](crate::Writer), which does not see the whole

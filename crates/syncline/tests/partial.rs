@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use syncline::{
     Advanced, ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Error, ReadAt, SparseBytes, StreamFile,
-    compress, compress_bound, compress_into, decompress_into, decompress_region, decompress_region_into,
+    TileSize, compress, compress_bound, compress_into, decompress, decompress_into, decompress_region,
+    decompress_region_into,
 };
 
 /// A stream that records which bytes are read.
@@ -37,6 +38,19 @@ fn bytes_of(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
+/// Returns the values of a region of an array.
+fn values_of(all: &[f32], extents: &[u64], region: &[Range<u64>]) -> Vec<f32> {
+    let is_inside = |number: usize| {
+        let mut rest = number as u64;
+        extents.iter().zip(region).rev().all(|(&extent, range)| {
+            let at = rest % extent;
+            rest /= extent;
+            range.contains(&at)
+        })
+    };
+    all.iter().enumerate().filter(|&(number, _)| is_inside(number)).map(|(_, &value)| value).collect()
+}
+
 /// Adds what a region needs of the bytes that are stored. Returns the ranges of each round of requests.
 fn fetch_all(sparse: &mut StreamFile<SparseBytes>, stored: &[u8], region: &[Range<u64>]) -> Vec<Vec<Range<u64>>> {
     let mut rounds = Vec::new();
@@ -55,11 +69,12 @@ fn fetch_all(sparse: &mut StreamFile<SparseBytes>, stored: &[u8], region: &[Rang
 }
 
 /// A field of 2^20 elements with some detail, and its stream.
-fn large() -> (Vec<f32>, Vec<u8>) {
+fn large(tile: TileSize) -> (Vec<f32>, Vec<u8>) {
     let extents = [64, 128, 128];
     let value = |i: u64| (i as f32 * 0.003).sin() * 20.0 + (i / 16384) as f32 + ((i * i) % 97) as f32 * 0.004;
     let field: Vec<f32> = (0..extents.iter().product()).map(value).collect();
-    let stored = compress(&ArrayView::new(&field, &extents).unwrap(), &CompressOptions::new(Bound::Abs(1e-3)));
+    let options = CompressOptions::new(Bound::Abs(1e-3)).with_advanced(Advanced::default().with_tile(tile));
+    let stored = compress(&ArrayView::new(&field, &extents).unwrap(), &options);
     (field, stored.unwrap())
 }
 
@@ -81,11 +96,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_region_needs_the_missing_ranges_and_no_others((extents, region) in any_region(), lossless in any::<bool>()) {
+    fn a_region_needs_the_missing_ranges_and_no_others(
+        (extents, region) in any_region(),
+        tile in prop::sample::select(vec![None, Some(TileSize::Small), Some(TileSize::Block)]),
+        bound in prop::sample::select(vec![1e-3, 1e-5]),
+    ) {
         let field = field(&extents);
-        let bound = if lossless { Bound::Lossless } else { Bound::Abs(1e-3) };
-        let stored = compress(&ArrayView::new(&field, &extents)?, &CompressOptions::new(bound))?;
-        let expected = decompress_region(&stored, &region, &options())?.into_bytes();
+        let options = match tile {
+            None => CompressOptions::new(Bound::Lossless),
+            Some(tile) => {
+                CompressOptions::new(Bound::Abs(bound)).with_advanced(Advanced::default().with_tile(tile))
+            }
+        };
+        let stored = compress(&ArrayView::new(&field, &extents)?, &options)?;
+        let expected = decompress_region(&stored, &region, &self::options())?.into_bytes();
 
         // Starting with an empty head and the shortest tail, the requested ranges are always enough.
         let end = stored.len();
@@ -99,8 +123,11 @@ proptest! {
         let mut sparse = StreamFile::open(bytes)?;
         let rounds = fetch_all(&mut sparse, &stored, &region);
         let mut out = vec![0xa5; expected.len()];
-        sparse.decompress_region_into(&region, &mut out, &options())?;
+        sparse.decompress_region_into(&region, &mut out, &self::options())?;
         prop_assert!(out == expected);
+        let whole = decompress(&stored, &self::options())?.to_vec::<f32>()?;
+        let of_region: Vec<f32> = out.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();
+        prop_assert!(of_region == values_of(&whole, &extents, &region));
 
         // A source that can be read at any place is read in the same ranges.
         let recorded = StreamFile::open(Recorded(stored, Mutex::default()))?;
@@ -134,15 +161,17 @@ proptest! {
 
 #[test]
 fn small_regions_of_a_large_chunk_take_two_requests_of_a_few_percent() {
-    let (field, stored) = large();
-    // A point, a row, a cube that meets eight tiles, and one that is a sixteenth of the array.
+    // A point, a row, a cube that meets eight tiles, and one that is a sixteenth of the array; shares of small tiles
+    // and of blocks.
     let regions = [
-        ([33..34, 17..18, 99..100], 0.06, 1),
-        ([50..51, 71..72, 0..128], 0.06, 1),
-        ([4..12, 60..68, 28..36], 0.08, 2),
-        ([0..32, 40..72, 64..128], 0.35, 8),
+        ([33..34, 17..18, 99..100], [0.06, 0.12], [1, 2]),
+        ([50..51, 71..72, 0..128], [0.06, 0.28], [1, 4]),
+        ([4..12, 60..68, 28..36], [0.08, 0.3], [2, 4]),
+        ([0..32, 40..72, 64..128], [0.35, 0.35], [8, 4]),
     ];
-    for (region, share, most) in regions {
+    for (number, (region, shares, most)) in [0, 1].into_iter().flat_map(|n| regions.clone().map(|of| (n, of))) {
+        let (field, stored) = large([TileSize::Small, TileSize::Block][number]);
+        let (share, most) = (shares[number], most[number]);
         // What a reader fetches first has the header of the stream and what comes before the codewords.
         let head = stored[..20 << 10].to_vec();
         let bytes = SparseBytes::from_head(head).unwrap().expect("one chunk");
@@ -162,19 +191,22 @@ fn small_regions_of_a_large_chunk_take_two_requests_of_a_few_percent() {
 
 #[test]
 fn damage_is_found_in_the_parts_that_are_read_and_only_there() {
-    let (_, stored) = large();
+    for tile in [TileSize::Small, TileSize::Block] {
+        check_damage(&large(tile).1);
+    }
+}
+
+fn check_damage(stored: &[u8]) {
     let region = [33..34, 17..18, 99..100];
-    let expected = decompress_region(&stored, &region, &options()).unwrap();
-    let source = Recorded(stored.clone(), Mutex::default());
-    StreamFile::open(source).unwrap();
-    let recorded = StreamFile::open(Recorded(stored.clone(), Mutex::default())).unwrap();
+    let expected = decompress_region(stored, &region, &options()).unwrap();
+    let recorded = StreamFile::open(Recorded(stored.to_vec(), Mutex::default())).unwrap();
     recorded.source().1.lock().unwrap().clear();
     recorded.decompress_region(&region, &options()).unwrap();
     let read = recorded.source().1.lock().unwrap().clone();
     let is_read = |at: usize| read.iter().any(|range| range.contains(&(at as u64)));
     let mut found = 0;
     for at in (SparseBytes::HEAD_BYTES..stored.len() - 64).step_by(997) {
-        let mut damaged = stored.clone();
+        let mut damaged = stored.to_vec();
         damaged[at] ^= 0x10;
         let part = StreamFile::open(Recorded(damaged, Mutex::default())).unwrap();
         match part.decompress_region(&region, &options()) {
@@ -186,6 +218,24 @@ fn damage_is_found_in_the_parts_that_are_read_and_only_there() {
         }
     }
     assert!(found >= 10, "{found}");
+}
+
+#[test]
+fn parts_are_read_wherever_the_words_of_blocks_begin() {
+    // Each verbatim value makes what comes before the words longer, so that their start takes all places in a piece.
+    let extents = [64, 128, 64];
+    for spikes in (0..1040).step_by(10) {
+        let mut field: Vec<f32> = (0..1 << 19).map(|i: u64| ((i * i) % 97) as f32 * 0.004).collect();
+        (0..spikes).for_each(|k| field[k * 499 + 7] = f32::INFINITY);
+        let options =
+            CompressOptions::new(Bound::Abs(1e-1)).with_advanced(Advanced::default().with_tile(TileSize::Block));
+        let stored = compress(&ArrayView::new(&field, &extents).unwrap(), &options).unwrap();
+        let source = StreamFile::open(Recorded(stored.clone(), Mutex::default())).unwrap();
+        let region = [3..4, 5..6, 7..8];
+        let part = source.decompress_region(&region, &self::options()).unwrap();
+        assert!(part == decompress_region(&stored, &region, &self::options()).unwrap(), "{spikes}");
+        assert!(bytes_of(&source.source().1.lock().unwrap()) < stored.len() as u64, "{spikes}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Checksums of the pieces of a quantized chunk's record, with which a part of it is checked without the rest
+//! Checksums of the pieces of a record, with which a part of it is checked without the rest
 //! (`docs/FORMAT.md`, "Pieces").
 
 use std::hash::Hasher;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
-use super::record::{CHECKSUM_AT, RECORD_HEADER_LEN};
+use super::record::{CHECKSUM_AT, ChunkKind, RECORD_HEADER_LEN};
 use super::sections::{SECTION_TABLE_LEN, section_lengths};
 use super::{ALIGNMENT, align};
 use crate::error::{Error, Result};
@@ -15,14 +15,19 @@ use crate::error::{Error, Result};
 pub const PIECE_LEN: usize = 4096;
 /// Most bytes of the section of codes in a record without checksums of pieces: it is read as a whole.
 pub const LONGEST_WITHOUT_PIECES: usize = 1 << 14;
-/// The section of checksums.
-const CHECKSUMS: usize = 3;
-/// The section behind it.
-const CODES: usize = 4;
 /// Bytes of a checksum: the low half of a hash.
 const CHECKSUM_LEN: usize = 4;
 /// Bytes of a record from which it is known where its pieces are.
 pub const RECORD_HEAD_LEN: usize = RECORD_HEADER_LEN + SECTION_TABLE_LEN;
+
+/// Returns the section of the checksums of pieces in records of a kind; codes are in the section behind it.
+const fn checksums_of(kind: ChunkKind) -> Option<usize> {
+    match kind {
+        ChunkKind::Quantized => Some(3),
+        ChunkKind::Blocks => Some(5),
+        _ => None,
+    }
+}
 
 /// Where the pieces of a record are, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,28 +43,28 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Returns the pieces of a quantized chunk's record of `len` bytes, which starts with `head`; `None` if it has no
-    /// checksums of pieces.
+    /// Returns the pieces of a record of `len` bytes that starts with `head`; `None` if it has no checksums of them.
     ///
     /// # Errors
     /// [`Error::Truncated`] if `head` is too short; [`Error::Corrupt`] if the sections contradict the length.
-    pub fn of_record(head: &[u8], len: usize, place: &str) -> Result<Option<Self>> {
+    pub fn of_record(kind: ChunkKind, head: &[u8], len: usize, place: &str) -> Result<Option<Self>> {
+        let Some(checksums) = checksums_of(kind) else { return Ok(None) };
         let lengths = section_lengths(head.get(RECORD_HEADER_LEN..).unwrap_or_default(), place)?;
-        if lengths[CHECKSUMS] == 0 {
+        if lengths[checksums] == 0 {
             return Ok(None);
         }
-        let found = Self::from_lengths(&lengths, len);
-        let counted = found.filter(|pieces| pieces.count() * CHECKSUM_LEN == lengths[CHECKSUMS]);
+        let found = Self::from_lengths(checksums, &lengths, len);
+        let counted = found.filter(|pieces| pieces.count() * CHECKSUM_LEN == lengths[checksums]);
         counted.map(Some).ok_or_else(|| Error::corrupt(place, "the checksums of its pieces do not fit its length"))
     }
 
-    fn from_lengths(lengths: &[usize], len: usize) -> Option<Self> {
+    fn from_lengths(checksums: usize, lengths: &[usize], len: usize) -> Option<Self> {
         let end_of = |sections: &[usize]| {
             let add = |at: usize, &length: &usize| at.checked_add(length)?.checked_next_multiple_of(ALIGNMENT);
             sections.iter().try_fold(RECORD_HEAD_LEN.next_multiple_of(ALIGNMENT), add)
         };
-        let (checksums_at, codes_at) = (end_of(&lengths[..CHECKSUMS])?, end_of(&lengths[..CODES])?);
-        let codes_len = lengths[CODES];
+        let (checksums_at, codes_at) = (end_of(&lengths[..checksums])?, end_of(&lengths[..=checksums])?);
+        let codes_len = lengths[checksums + 1];
         let fits = codes_at.checked_add(codes_len).is_some_and(|end| end <= len);
         fits.then_some(Self { checksums_at, codes_at, codes_len, end: len })
     }
@@ -140,22 +145,23 @@ impl Pieces {
     }
 }
 
-/// Makes room for the checksums in the record that starts at byte `start` of `out`, if its codes are long. Returns the
-/// pieces, whose checksums are written when the rest of the record is complete.
-pub(super) fn reserve(out: &mut Vec<u8>, start: usize) -> Option<Pieces> {
+/// Makes room for the checksums in the record of a kind that starts at byte `start` of `out`, if its codes are long.
+/// Returns the pieces, whose checksums are written when the rest of the record is complete.
+pub(super) fn reserve(kind: ChunkKind, out: &mut Vec<u8>, start: usize) -> Option<Pieces> {
+    let checksums = checksums_of(kind)?;
     let lengths = section_lengths(&out[start + RECORD_HEADER_LEN..], "a record").ok()?;
-    if lengths[CODES] <= LONGEST_WITHOUT_PIECES {
+    if lengths[checksums + 1] <= LONGEST_WITHOUT_PIECES {
         return None;
     }
     align(out, ALIGNMENT);
     let end = out.len();
-    let Pieces { checksums_at, codes_len, .. } = Pieces::from_lengths(&lengths, end - start)?;
+    let Pieces { checksums_at, codes_len, .. } = Pieces::from_lengths(checksums, &lengths, end - start)?;
     let count = checksums_at.div_ceil(PIECE_LEN) + (end - start - checksums_at).div_ceil(PIECE_LEN);
     let codes_at = (checksums_at + count * CHECKSUM_LEN).next_multiple_of(ALIGNMENT);
     out.resize(end + codes_at - checksums_at, 0);
     out.copy_within(start + checksums_at..end, start + codes_at);
     out[start + checksums_at..start + codes_at].fill(0);
-    let entry = start + RECORD_HEADER_LEN + CHECKSUMS * 4;
+    let entry = start + RECORD_HEADER_LEN + checksums * 4;
     out[entry..entry + 4].copy_from_slice(&((count * CHECKSUM_LEN) as u32).to_le_bytes());
     Some(Pieces { checksums_at, codes_at, codes_len, end: out.len() - start })
 }
@@ -170,18 +176,20 @@ pub(super) fn write(record: &mut [u8], pieces: &Pieces) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ChunkKind, RecordBuilder, SectionWriter, Sections, parse_record};
+    use super::super::{RecordBuilder, SectionWriter, Sections, parse_record};
     use super::*;
 
+    const KINDS: [ChunkKind; 2] = [ChunkKind::Quantized, ChunkKind::Blocks];
+
     /// Returns a record with sections of these lengths before the codes, and with the codes.
-    fn record(lengths: [usize; 3], codes: usize) -> Vec<u8> {
+    fn record(kind: ChunkKind, lengths: [usize; 3], codes: usize) -> Vec<u8> {
         let mut out = vec![7; 32];
-        let builder = RecordBuilder::begin(&mut out, ChunkKind::Quantized, 5);
+        let builder = RecordBuilder::begin(&mut out, kind, 5);
         let mut sections = SectionWriter::begin(&mut out);
         for length in lengths {
             sections.section(&mut out, |out| out.extend((0..length).map(|i| (i % 251) as u8)));
         }
-        sections.skip();
+        (3..=checksums_of(kind).unwrap()).for_each(|_| sections.skip());
         sections.section(&mut out, |out| out.extend((0..codes).map(|i| (i % 249) as u8)));
         builder.finish(&mut out);
         out.split_off(32)
@@ -189,17 +197,18 @@ mod tests {
 
     #[test]
     fn every_byte_of_a_record_but_its_checksums_is_in_one_piece() {
-        for lengths in [[0, 0, 0], [17, 5, 3], [5000, 4097, 1], [4096 - 80, 0, 0]] {
+        let lengths = [[0, 0, 0], [17, 5, 3], [5000, 4097, 1], [4096 - 80, 0, 0]];
+        for (kind, lengths) in KINDS.into_iter().flat_map(|kind| lengths.map(|lengths| (kind, lengths))) {
             for codes in [LONGEST_WITHOUT_PIECES + 1, 3 * PIECE_LEN + LONGEST_WITHOUT_PIECES, 50_001] {
-                let record = record(lengths, codes);
-                let pieces = Pieces::of_record(&record, record.len(), "test").unwrap().unwrap();
+                let record = record(kind, lengths, codes);
+                let pieces = Pieces::of_record(kind, &record, record.len(), "test").unwrap().unwrap();
                 let covered: Vec<usize> = (0..pieces.count()).flat_map(|number| pieces.piece(number)).collect();
                 let expected = (0..pieces.checksums_at).chain(pieces.codes_at..record.len());
                 assert!(covered.iter().copied().eq(expected), "{lengths:?} {codes}");
-                let (kind, payload) = parse_record(&record, 5).unwrap();
-                let sections = Sections::parse(payload, "test").unwrap().0;
-                assert_eq!((kind, sections[CODES].len()), (ChunkKind::Quantized, codes));
-                assert_eq!(sections[CODES].as_ptr(), record[pieces.codes_at..].as_ptr());
+                let (read, payload) = parse_record(&record, 5).unwrap();
+                let section = Sections::parse(payload, "test").unwrap().0[checksums_of(kind).unwrap() + 1];
+                assert_eq!((read, section.len()), (kind, codes));
+                assert_eq!(section.as_ptr(), record[pieces.codes_at..].as_ptr());
                 pieces.verify(&record, &(0..record.len()), "test").unwrap();
             }
         }
@@ -207,8 +216,8 @@ mod tests {
 
     #[test]
     fn changed_bytes_are_found_in_their_own_piece_only() {
-        let record = record([5000, 100, 0], 40_000);
-        let pieces = Pieces::of_record(&record, record.len(), "test").unwrap().unwrap();
+        let record = record(KINDS[0], [5000, 100, 0], 40_000);
+        let pieces = Pieces::of_record(KINDS[0], &record, record.len(), "test").unwrap().unwrap();
         for at in [0, 23, 32, 4095, 4096, pieces.codes_at, pieces.codes_at + 4096, record.len() - 1] {
             let mut damaged = record.clone();
             damaged[at] ^= 1;
@@ -224,19 +233,23 @@ mod tests {
 
     #[test]
     fn short_records_have_no_checksums_of_pieces() {
-        let short = record([17, 5, 3], LONGEST_WITHOUT_PIECES);
-        assert_eq!(Pieces::of_record(&short, short.len(), "test").unwrap(), None);
+        // Records of other kinds have no sections that are known here.
+        assert_eq!(Pieces::of_record(ChunkKind::Raw, &[0; 36], 36, "test").unwrap(), None);
+        for kind in KINDS {
+            let short = record(kind, [17, 5, 3], LONGEST_WITHOUT_PIECES);
+            assert_eq!(Pieces::of_record(kind, &short, short.len(), "test").unwrap(), None);
+        }
     }
 
     #[test]
     fn lengths_that_contradict_each_other_are_errors() {
-        let record = record([17, 5, 3], 40_000);
+        let record = record(KINDS[0], [17, 5, 3], 40_000);
         for (at, value) in [(44, 3u32), (44, u32::MAX), (32, u32::MAX), (40, 1 << 20), (44, 4)] {
             let mut wrong = record.clone();
             wrong[at..at + 4].copy_from_slice(&value.to_le_bytes());
-            assert!(Pieces::of_record(&wrong, record.len(), "test").is_err(), "{at} {value}");
+            assert!(Pieces::of_record(KINDS[0], &wrong, record.len(), "test").is_err(), "{at} {value}");
         }
-        assert!(Pieces::of_record(&record, record.len() - PIECE_LEN, "test").is_err());
-        assert!(Pieces::of_record(&record[..RECORD_HEAD_LEN - 1], record.len(), "test").is_err());
+        assert!(Pieces::of_record(KINDS[0], &record, record.len() - PIECE_LEN, "test").is_err());
+        assert!(Pieces::of_record(KINDS[0], &record[..RECORD_HEAD_LEN - 1], record.len(), "test").is_err());
     }
 }

@@ -99,15 +99,15 @@ impl RecordBuilder {
         out.len() - self.start
     }
 
-    /// Pads the record and fills in its length and checksum; those of its pieces, too, if it is a quantized chunk's
-    /// with much to read in parts.
+    /// Pads the record and fills in its length and checksum; those of its pieces, too, if it has codes that can
+    /// be read in parts, and many.
     ///
     /// # Panics
     /// The record has 2^32 bytes or more, which no chunk comes near.
     pub fn finish(self, out: &mut Vec<u8>) {
         align(out, ALIGNMENT);
-        let is_quantized = out[self.start + KIND_AT] == ChunkKind::Quantized as u8;
-        let pieces = if is_quantized { pieces::reserve(out, self.start) } else { None };
+        let kind = ChunkKind::from_code(out[self.start + KIND_AT].into());
+        let pieces = kind.and_then(|kind| pieces::reserve(kind, out, self.start));
         let record = &mut out[self.start..];
         let length = u32::try_from(record.len()).expect("a chunk holds at most 2^22 elements");
         record[LENGTH_AT..CHUNK_AT].copy_from_slice(&length.to_le_bytes());

@@ -4,8 +4,7 @@ use super::activity::CONTEXTS;
 use super::symbol::{SYMBOLS, Symbol};
 use super::table::Counts;
 
-/// Bits behind a symbol, at most, and bits of a context.
-const BITS_LOG2: u32 = 16;
+/// Bits of a context.
 const CONTEXT_LOG2: u32 = 7;
 /// More than there are pairs of a symbol and a context, and a power of two, so that no pair is out of bounds.
 pub const PAIRS: usize = 1 << (2 * CONTEXT_LOG2);
@@ -16,40 +15,46 @@ const _: () = assert!(CONTEXTS < NO_CONTEXT as usize && SYMBOLS <= 1 << CONTEXT_
 /// A code and its context, or nothing in the place of an element without a code: the symbol, below it the context, and
 /// below that the bits behind the symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Event(u32);
+#[repr(transparent)]
+pub struct Event(pub(super) u32);
 
 impl Event {
+    /// Where the pair and the symbol of an event begin. Below are the bits behind the symbol, at most 16.
+    pub(super) const PAIR_SHIFT: u32 = 16;
+    pub(super) const SYMBOL_SHIFT: u32 = Self::PAIR_SHIFT + CONTEXT_LOG2;
+    pub(super) const BITS_MASK: u32 = (1 << Self::PAIR_SHIFT) - 1;
+
     /// The event of an element without a code.
-    pub const NONE: Self = Self(NO_CONTEXT << BITS_LOG2);
+    pub const NONE: Self = Self(NO_CONTEXT << Self::PAIR_SHIFT);
 
     /// Returns the event of a code.
     #[inline(always)]
     pub fn new(code: i32, context: u8) -> Self {
         let Symbol { symbol, bits, .. } = Symbol::of(code);
-        Self((u32::from(symbol) << CONTEXT_LOG2 | u32::from(context)) << BITS_LOG2 | bits)
+        Self((u32::from(symbol) << CONTEXT_LOG2 | u32::from(context)) << Self::PAIR_SHIFT | bits)
     }
 
     /// Returns the first of the events of a symbol.
     pub const fn first_of(symbol: u32) -> Self {
-        Self(symbol << (CONTEXT_LOG2 + BITS_LOG2))
+        Self(symbol << Self::SYMBOL_SHIFT)
     }
 
     /// Returns the number of the pair of the symbol and the context.
     #[inline(always)]
     pub fn pair(self) -> usize {
-        (self.0 >> BITS_LOG2) as usize % PAIRS
+        (self.0 >> Self::PAIR_SHIFT) as usize % PAIRS
     }
 
     /// Returns the symbol.
     #[inline(always)]
     pub fn symbol(self) -> u8 {
-        (self.0 >> (CONTEXT_LOG2 + BITS_LOG2)) as u8
+        (self.0 >> Self::SYMBOL_SHIFT) as u8
     }
 
     /// Returns the bits behind the symbol.
     #[inline(always)]
     pub fn bits(self) -> u32 {
-        self.0 & ((1 << BITS_LOG2) - 1)
+        self.0 & Self::BITS_MASK
     }
 
     /// Returns the code, 0 if there is none.
@@ -59,7 +64,7 @@ impl Event {
 
     /// Returns the context.
     pub fn context(self) -> u8 {
-        (self.0 >> BITS_LOG2 & NO_CONTEXT) as u8
+        (self.0 >> Self::PAIR_SHIFT & NO_CONTEXT) as u8
     }
 }
 

@@ -299,7 +299,7 @@ fn nodes_over(leaves: &[Leaf], total: u32) -> Vec<Node> {
     let log_total = times_log2(total) / u64::from(total.max(1));
     let bits_of = |count: u32, width: u8| {
         let bits = u64::from(count) * log_total;
-        bits.saturating_sub(times_log2(count)) + (u64::from(count) * u64::from(width) << LOG_BITS)
+        bits.saturating_sub(times_log2(count)) + ((u64::from(count) * u64::from(width)) << LOG_BITS)
     };
     let mut nodes: Vec<Node> = Vec::with_capacity(2 * leaves.len());
     let mut open: Vec<u16> = Vec::new();

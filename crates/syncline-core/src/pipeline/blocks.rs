@@ -12,5 +12,6 @@ mod sample;
 mod tests;
 mod units;
 
-pub(super) use decode::decode;
+pub(super) use decode::{bytes_of_units, decode};
 pub(super) use encode::encode;
+pub(super) use units::boxes_of;

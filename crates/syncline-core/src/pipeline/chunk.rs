@@ -140,11 +140,8 @@ fn decode_tiles<K: Tiles + ?Sized>(
             4 => numbers::decode::<u32, K>(context, payload, sink),
             _ => numbers::decode::<u64, K>(context, payload, sink),
         },
-        (ChunkKind::Blocks, element, Pipeline::Quantized) if is_blocks => match element.computed() {
-            ElementType::F32 => blocks::decode::<f32, K>(context, payload, scratch, sink),
-            _ => blocks::decode::<f64, K>(context, payload, scratch, sink),
-        },
-        (ChunkKind::Quantized, ..) => decode_quantized_tiles(context, payload, scratch, sink),
+        (ChunkKind::Blocks, ..) if is_blocks => decode_codes(context, payload, scratch, sink),
+        (ChunkKind::Quantized, ..) if !is_blocks => decode_codes(context, payload, scratch, sink),
         _ => Err(wrong_kind(context)),
     }
 }
@@ -153,34 +150,34 @@ fn wrong_kind(context: &Context) -> Error {
     context.corrupt("its kind does not fit the stream's pipeline")
 }
 
-/// Decodes the tiles that `destination` needs from the payload of a quantized chunk, of which only the parts that they
-/// need must be there. The caller has compared their checksums.
+/// Decodes the tiles that `destination` needs from the payload of a chunk of codes, quantized or of blocks as its
+/// stream has them, of which only the parts that they need must be there. The caller has compared their checksums.
 ///
 /// # Errors
 /// Damage, or the destination's.
-pub(super) fn decode_quantized(
+pub(super) fn decode_parts(
     context: &Context,
     payload: &[u8],
     scratch: &mut DecodeScratch,
     destination: Destination<'_, '_>,
 ) -> Result<()> {
     match destination {
-        Destination::Memory(sink) => decode_quantized_tiles(context, payload, scratch, sink),
-        Destination::Sink(sink) => decode_quantized_tiles(context, payload, scratch, sink),
+        Destination::Memory(sink) => decode_codes(context, payload, scratch, sink),
+        Destination::Sink(sink) => decode_codes(context, payload, scratch, sink),
     }
 }
 
-fn decode_quantized_tiles<K: Tiles + ?Sized>(
+fn decode_codes<K: Tiles + ?Sized>(
     context: &Context,
     payload: &[u8],
     scratch: &mut DecodeScratch,
     sink: &mut K,
 ) -> Result<()> {
-    if context.geometry.tile_size() == TileSize::Block {
-        return Err(wrong_kind(context));
-    }
+    let is_blocks = context.geometry.tile_size() == TileSize::Block;
     match (context.header.element_type.computed(), context.header.pipeline) {
         (_, Pipeline::Lossless) => Err(wrong_kind(context)),
+        (ElementType::F32, _) if is_blocks => blocks::decode::<f32, K>(context, payload, scratch, sink),
+        (_, _) if is_blocks => blocks::decode::<f64, K>(context, payload, scratch, sink),
         (ElementType::F32, _) => lossy::decode::<f32, K>(context, payload, scratch, sink),
         _ => lossy::decode::<f64, K>(context, payload, scratch, sink),
     }

@@ -1,12 +1,12 @@
-//! Reading parts of a quantized chunk: which bytes of its record some of its tiles need, and decoding them.
+//! Reading parts of a chunk of codes: which bytes of its record some of its tiles need, and decoding them.
 
 use std::ops::Range;
 
-use super::chunk::{decode_chunk, decode_quantized};
+use super::chunk::{decode_chunk, decode_parts};
 use super::context::Context;
 use super::destination::Destination;
-use super::lossy;
 use super::scratch::DecodeScratch;
+use super::{blocks, lossy};
 use crate::array::ElementType;
 use crate::bound::Pipeline;
 use crate::container::{
@@ -43,17 +43,21 @@ impl NeededTiles<'_> {
     /// and the record is neither short nor longer than the chunk's elements.
     pub fn are_few(&self, len: usize) -> bool {
         let elements = self.geometry.chunk_elements(self.chunk) as usize * self.header.element_type.size();
-        let is_quantized = self.header.pipeline != Pipeline::Lossless && self.geometry.tile_size() != TileSize::Block;
-        let may_have_pieces = is_quantized && len > LONGEST_WITHOUT_PIECES;
+        let may_have_pieces = self.header.pipeline != Pipeline::Lossless && len > LONGEST_WITHOUT_PIECES;
         if !may_have_pieces || len > elements + LONGEST_WITHOUT_PIECES {
             return false;
         }
         let (mut needed, mut all) = (0, 0);
         for tile in self.geometry.chunk(self.chunk) {
-            needed += u64::from((self.needs)(&tile));
-            all += 1;
+            let parts = if self.is_blocks() { blocks::boxes_of(&tile) } else { vec![tile] };
+            needed += parts.iter().filter(|part| (self.needs)(part)).count();
+            all += parts.len();
         }
         2 * needed <= all
+    }
+
+    fn is_blocks(&self) -> bool {
+        self.geometry.tile_size() == TileSize::Block
     }
 
     fn context(&self) -> Context<'_> {
@@ -66,8 +70,11 @@ impl NeededTiles<'_> {
     }
 
     /// Returns the bytes that a record of `len` bytes usually has at most before its codewords: the tiles and their
-    /// bases, the bits of each strip, codebooks, and checksums.
+    /// bases, the bits of each strip, codebooks, and checksums; or tables, anchors, sizes of units, and checksums.
     fn usual_front(&self, len: usize) -> usize {
+        if self.is_blocks() {
+            return 4096 + len / 256;
+        }
         let tiles = self.context().tile_count();
         let strips = tiles * (self.geometry.unclipped_len() as usize).div_ceil(STRIP_LEN);
         2048 + 3 * tiles + strips * 13 / 8 + len / 1024
@@ -145,7 +152,7 @@ impl PartialRecord {
                 for range in codewords {
                     pieces.verify(&self.bytes, &range, &context.place)?;
                 }
-                decode_quantized(&context, &self.bytes[RECORD_HEADER_LEN..], scratch, destination.into())
+                decode_parts(&context, &self.bytes[RECORD_HEADER_LEN..], scratch, destination.into())
             }
             // The checksum of the whole record tells if something is not known.
             Front::Whole | Front::Lacks(_) => {
@@ -162,18 +169,24 @@ impl PartialRecord {
             return Ok(Front::Lacks(0..usual.min(len)));
         }
         let context = tiles.context();
-        if parse_unchecked(&self.bytes, tiles.chunk)?.kind? != ChunkKind::Quantized {
+        let kind = parse_unchecked(&self.bytes, tiles.chunk)?.kind?;
+        if kind != if tiles.is_blocks() { ChunkKind::Blocks } else { ChunkKind::Quantized } {
             return Ok(Front::Whole);
         }
-        let Some(pieces) = Pieces::of_record(&self.bytes, len, &context.place)? else { return Ok(Front::Whole) };
+        let found = Pieces::of_record(kind, &self.bytes, len, &context.place)?;
+        let Some(pieces) = found else { return Ok(Front::Whole) };
         let codes = pieces.codes();
-        if self.unknown(0..(codes.start + CODES_HEADER_LEN).min(len)).next().is_some() {
-            return Ok(lacks(codes.start + usual).unwrap_or(Front::Whole));
+        // Words of blocks have nothing before them in their section.
+        let mut front = 0..codes.start;
+        if !tiles.is_blocks() {
+            if self.unknown(0..(codes.start + CODES_HEADER_LEN).min(len)).next().is_some() {
+                return Ok(lacks(codes.start + usual).unwrap_or(Front::Whole));
+            }
+            let bad = || context.corrupt("its codewords do not fit its codes");
+            front.end += codewords_at(&self.bytes[codes.clone()], codes.len()).ok_or_else(bad)?;
         }
-        let bad = || context.corrupt("its codewords do not fit its codes");
-        let words_at = codewords_at(&self.bytes[codes.clone()], codes.len()).ok_or_else(bad)?;
-        let front = 0..codes.start + words_at;
-        if let Some(unknown) = lacks(pieces.widened(&front).end) {
+        // The checksums end behind the last piece before them.
+        if let Some(unknown) = lacks(pieces.widened(&front).end.max(front.end)) {
             return Ok(unknown);
         }
         pieces.verify(&self.bytes, &front, &context.place)?;
@@ -184,6 +197,8 @@ impl PartialRecord {
     fn codewords(&self, tiles: &NeededTiles<'_>, pieces: &Pieces) -> Result<Vec<Range<usize>>> {
         let (context, payload) = (tiles.context(), &self.bytes[RECORD_HEADER_LEN..]);
         let ranges = match tiles.header.element_type.computed() {
+            ElementType::F32 if tiles.is_blocks() => blocks::bytes_of_units::<f32>(&context, payload, tiles.needs),
+            _ if tiles.is_blocks() => blocks::bytes_of_units::<f64>(&context, payload, tiles.needs),
             ElementType::F32 => lossy::bytes_of_tiles::<f32>(&context, payload, tiles.needs),
             _ => lossy::bytes_of_tiles::<f64>(&context, payload, tiles.needs),
         }?;

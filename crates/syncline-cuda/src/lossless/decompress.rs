@@ -88,8 +88,8 @@ impl OutputTiles<'_> {
         Some(self.output_pointer + first * self.tiles.element_bytes()).filter(|address| address.is_multiple_of(16))
     }
 
-    /// Returns the address of each chunk's elements in tile order, or 0 if they are not to be written, and the tokens to
-    /// decode before. Tokens are decoded to the output if possible, else to slots. `places` are the offsets of the
+    /// Returns the address of each chunk's elements in tile order, or 0 if they are not to be written, and the tokens
+    /// to decode before. Tokens are decoded to the output if possible, else to slots. `places` are the offsets of the
     /// records in the input.
     fn plan_sources<'h>(
         &self,

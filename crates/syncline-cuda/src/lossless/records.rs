@@ -216,8 +216,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Lays out a record of tokens. `element_bytes` are those of the chunk's elements. If the record is not shorter than
-    /// these, it becomes raw.
+    /// Lays out a record of tokens. `element_bytes` are those of the chunk's elements. If the record is not shorter
+    /// than these, it becomes raw.
     pub fn new(tokens: TokenSections, element_bytes: u64) -> Self {
         let (bytes, raw_bytes) = (TOKENS_AT + tokens.section_at(5), RECORD_HEADER_LEN as u64 + element_bytes);
         let raw_bytes = raw_bytes.next_multiple_of(ALIGNMENT as u64);

@@ -1,5 +1,8 @@
 //! The codes of a unit to states and words.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
 use super::{FIRST_BITS, LOWEST, MOST_LANES};
 use crate::contexts::event::{Event, PAIRS, pair_of};
 use crate::contexts::symbol::{SYMBOLS, Symbol};
@@ -15,6 +18,15 @@ pub struct Events<'a> {
     pub ends: &'a [u32],
 }
 
+impl<'a> Events<'a> {
+    /// Returns the runs, the last first.
+    fn runs(self) -> impl Iterator<Item = &'a [Event]> {
+        let start = |number: usize| number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let run = move |number: usize| &self.events[start(number) as usize..self.ends[number] as usize];
+        (0..self.ends.len()).rev().map(run)
+    }
+}
+
 /// Codes units.
 #[derive(Debug)]
 pub struct Encoder {
@@ -27,8 +39,7 @@ pub struct Encoder {
 impl Encoder {
     /// Prepares the tables of a chunk.
     pub fn new(tables: &Tables) -> Self {
-        // Elements without a code leave a state as it is.
-        let mut divisions = vec![Division { inverse: 0, bias: 0, frequency: TOTAL as u16, first_bits: 0 }; PAIRS];
+        let mut divisions = vec![Division::NONE; PAIRS];
         let of_tables: Vec<_> = tables.tables.iter().map(divisions_of).collect();
         for (context, &table) in tables.of_context.iter().enumerate() {
             for (symbol, division) in of_tables[usize::from(table)].iter().enumerate() {
@@ -44,7 +55,7 @@ impl Encoder {
             return 0;
         }
         // A code takes at most two words, of which the first is written even if it is not taken.
-        let room = 2 * unit.events.len() + 1;
+        let room = 2 * unit.events.len() + ROOM;
         if self.words.len() < room {
             self.words.resize(room, 0);
         }
@@ -73,16 +84,18 @@ impl Encoder {
             }
         }
         for (event, state) in group.iter().zip(states).rev() {
-            let Division { inverse, bias, frequency, first_bits } = divisions[event.pair()];
+            let division = divisions[event.pair()];
+            let (frequency, first_bits) = (division.frequency(), division.first_bits());
             // The symbol and the bits leave the state together.
-            let is_full = u64::from(*state) >= u64::from(frequency) << (32 - TABLE_LOG2 - u32::from(first_bits));
-            let before = put(*state, is_full);
+            let before = put(*state, *state >> (32 - TABLE_LOG2 - first_bits) >= frequency);
             let above = before << first_bits | event.bits() & ((1 << first_bits) - 1);
-            let quotient = ((u128::from(above) * u128::from(inverse)) >> 64) as u32;
-            *state = above + u32::from(bias) + quotient * (TOTAL - u32::from(frequency));
+            *state = division.take(above);
         }
     }
 }
+
+/// More words than there is room for in all events: vectors are written whole.
+const ROOM: usize = 8;
 
 /// The first event with more raw bits than [`FIRST_BITS`].
 const FIRST_WITH_FURTHER: Event = Event::first_of(4 * (FIRST_BITS + 1));
@@ -98,41 +111,134 @@ impl Kernel for EncodeUnit<'_, '_> {
     type Output = ([u32; MOST_LANES], usize);
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> Self::Output {
-        let Self { encoder, unit: Events { events, ends }, lanes } = self;
-        let (mut states, mut at) = ([LOWEST; MOST_LANES], encoder.words.len());
-        for (number, &end) in ends.iter().enumerate().rev() {
-            let start = if number > 0 { ends[number - 1] } else { 0 };
-            for group in events[start as usize..end as usize].chunks(lanes).rev() {
-                encoder.put_group(group, &mut states, &mut at);
+    fn run<I: InstructionSet>(self, isa: I) -> Self::Output {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(token) = isa.avx2() {
+            match self.lanes {
+                32 => return avx2::run::<4>(token, self.encoder, self.unit),
+                16 => return avx2::run::<2>(token, self.encoder, self.unit),
+                8 => return avx2::run::<1>(token, self.encoder, self.unit),
+                _ => {}
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = isa;
+        self.run_by_one()
+    }
+}
+
+impl EncodeUnit<'_, '_> {
+    /// Codes one event after another.
+    #[inline(always)]
+    fn run_by_one(self) -> ([u32; MOST_LANES], usize) {
+        let (mut states, mut at) = ([LOWEST; MOST_LANES], self.encoder.words.len());
+        for run in self.unit.runs() {
+            for group in run.chunks(self.lanes).rev() {
+                self.encoder.put_group(group, &mut states, &mut at);
             }
         }
         (states, at)
     }
 }
 
-/// How a state takes a symbol without a division: with its quotient by the frequency, it grows by `bias` and the
-/// quotient times what the frequency lacks to the sum of all.
-#[derive(Clone, Copy, Debug, Default)]
+/// How a state takes a symbol without a division.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct Division {
-    /// 2^64 divided by the frequency, rounded up, so that the high half of its product with a state is the quotient; of
-    /// the frequency 1 one less, so that it is the quotient less 1.
-    inverse: u64,
-    bias: u16,
-    frequency: u16,
-    /// Raw bits that are taken together with the symbol.
-    first_bits: u8,
+    /// 2^32 divided by the frequency, rounded down, and 2^32 - 1 of the frequency 1: the high half of its product with
+    /// a state is the quotient by the frequency, or one less.
+    inverse: u32,
+    /// The frequency, 12 bits; the start of the symbol, 11 bits; and the raw bits that are taken with it.
+    fields: u32,
 }
+
+impl Division {
+    /// Leaves a state as it is.
+    const NONE: Self = Self::new(TOTAL, 0, 0);
+
+    const fn new(frequency: u32, start: u32, first_bits: u32) -> Self {
+        let inverse = if frequency > 1 { (1 << 32) / frequency as u64 } else { u32::MAX as u64 };
+        Self { inverse: inverse as u32, fields: frequency | start << START_SHIFT | first_bits << BITS_SHIFT }
+    }
+
+    #[inline(always)]
+    fn frequency(self) -> u32 {
+        self.fields % (1 << START_SHIFT)
+    }
+
+    #[inline(always)]
+    fn first_bits(self) -> u32 {
+        self.fields >> BITS_SHIFT
+    }
+
+    /// Returns a state that has room for the symbol with the symbol.
+    #[inline(always)]
+    fn take(self, state: u32) -> u32 {
+        let (frequency, start) = (self.frequency(), self.fields >> START_SHIFT & (TOTAL - 1));
+        let quotient = ((u64::from(state) * u64::from(self.inverse)) >> 32) as u32;
+        let rest = state - quotient * frequency;
+        let more = if rest >= frequency { TOTAL - frequency } else { 0 };
+        (quotient << TABLE_LOG2) + start + rest + more
+    }
+}
+
+const START_SHIFT: u32 = TABLE_LOG2 + 1;
+const BITS_SHIFT: u32 = START_SHIFT + TABLE_LOG2;
 
 /// Returns how a state takes each symbol of a table.
 fn divisions_of(table: &Table) -> [Division; SYMBOLS] {
-    std::array::from_fn(|symbol| {
-        let start = table.starts[symbol];
-        let first_bits = Symbol::bits_of(symbol as u8).min(FIRST_BITS) as u8;
-        match table.frequency(symbol) as u16 {
-            0 => Division::default(),
-            1 => Division { inverse: u64::MAX, bias: start + TOTAL as u16 - 1, frequency: 1, first_bits },
-            frequency => Division { inverse: u64::MAX / u64::from(frequency) + 1, bias: start, frequency, first_bits },
+    std::array::from_fn(|symbol| match table.frequency(symbol) {
+        // Nobody codes it.
+        0 => Division::NONE,
+        frequency => {
+            Division::new(frequency, table.starts[symbol].into(), Symbol::bits_of(symbol as u8).min(FIRST_BITS))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contexts::bits::PackedWriter;
+    use crate::contexts::event::EventCounts;
+
+    #[test]
+    fn states_take_symbols_as_divisions_do() {
+        for frequency in 1..=TOTAL {
+            let division = Division::new(frequency, TOTAL - frequency, 0);
+            // All states that have room for the symbol are below this.
+            let limit = u64::from(frequency) << (32 - TABLE_LOG2);
+            let states = (0..40).map(|k| limit - 1 - k).chain((0..40).map(|k| limit * k / 40)).chain([1, 2, 1 << 16]);
+            for state in states.filter(|&state| state < limit).map(|state| state as u32) {
+                let expected = (state / frequency) * TOTAL + (TOTAL - frequency + state % frequency);
+                assert_eq!(division.take(state), expected, "{state} {frequency}");
+            }
+        }
+        for state in [1 << 16, 123_456_789, u32::MAX] {
+            assert_eq!(Division::NONE.take(state), state);
+        }
+    }
+
+    #[test]
+    fn vectors_write_the_words_of_single_states() {
+        for (limit, lanes) in [2, 40, 1 << 18].into_iter().flat_map(|limit| [8, 16, 32].map(|lanes| (limit, lanes))) {
+            let mut random = 1u32;
+            let mut event = || {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let code = ((random >> 8) as i32 % limit) >> (random >> 28);
+                if random >> 8 & 15 == 0 { Event::NONE } else { Event::new(code, (random >> 30) as u8) }
+            };
+            let events: Vec<Event> = (0..3000).map(|_| event()).collect();
+            let unit = Events { events: &events, ends: &[1, 9, 40, 2000, 2963, 3000] };
+            let mut counts = EventCounts::default();
+            counts.count(&events);
+            let mut encoder = Encoder::new(&Tables::build(&counts.of_contexts(), &mut PackedWriter::default()));
+            encoder.words.resize(2 * events.len() + ROOM, 0);
+            let (states, first) = simd::run(EncodeUnit { encoder: &mut encoder, unit, lanes });
+            let words = encoder.words[first..].to_vec();
+            let by_one = EncodeUnit { encoder: &mut encoder, unit, lanes }.run_by_one();
+            assert_eq!(by_one, (states, first), "{limit} {lanes}");
+            assert!(words == encoder.words[first..], "{limit} {lanes}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use super::plan::{Division, Order, Plan};
 use super::units::Boxes;
 use crate::contexts::Event;
 use crate::contexts::lanes::{Events, lanes_of};
+use crate::geometry::Tile;
 use crate::predict::levels::{Classes, Level, coarser, join, joined, levels_of};
 use crate::quantize::Real;
 
@@ -17,8 +18,9 @@ pub(super) struct Block<T> {
     levels: Vec<Level>,
     boxes: Boxes,
     plan: Plan,
-    /// The lattices of elements behind each level, and which elements of these and of all are excluded.
+    /// The elements of each level but the finest, and the anchors behind them.
     coarse: Vec<Vec<T>>,
+    /// One byte for each element of each level, and behind them for each anchor: 1 if it is excluded.
     excluded: Vec<Vec<u8>>,
     any_excluded: bool,
     /// Reconstructed values and codes of each level.
@@ -44,6 +46,9 @@ pub(super) struct Block<T> {
     /// Places, in raster order, of the elements that are not within the bound.
     pub missed: Vec<u32>,
 }
+
+/// Elements of the finest level are predicted from others at most so far along each axis.
+const FARTHEST_NEIGHBOR: usize = 3;
 
 fn count_units(boxes: &Boxes, division: Division) -> usize {
     match division {
@@ -156,6 +161,28 @@ impl<T: Real> Block<T> {
             let (finer, next) = self.excluded.split_at_mut(number + 1);
             coarser(&finer[number], level, &mut next[0]);
         }
+    }
+
+    /// Returns whether a unit of a block is needed, where `needs` tells it of parts of the block. The first unit always
+    /// is: it has all levels but the finest, or all.
+    pub fn needs_unit(&self, unit: usize, block: &Tile, needs: impl Fn(&Tile) -> bool) -> bool {
+        unit.checked_sub(1).is_none_or(|number| needs(&self.reach(number, block)))
+    }
+
+    /// Returns the elements of a block whose values depend on box `number` of the finest level, as a part of the block.
+    fn reach(&self, number: usize, block: &Tile) -> Tile {
+        let (mut starts, mut extent) = ([0; 3], [0; 3]);
+        for (own, [start, end]) in self.boxes.ranges(number).into_iter().enumerate() {
+            let (axis, whole) = (self.order.axis(own), self.order.of(self.extent)[own]);
+            let [start, end] = match self.levels.first().is_some_and(|level| level.halved[own]) {
+                true => [(2 * start).saturating_sub(FARTHEST_NEIGHBOR), 2 * end + FARTHEST_NEIGHBOR],
+                // The shares of slices pass on to all that follow.
+                false if self.plan.share > 0 => [start, whole],
+                false => [start, end],
+            };
+            (starts[axis], extent[axis]) = (start, end.min(whole) - start);
+        }
+        block.part(starts, extent)
     }
 
     /// Forgets the units of all blocks.

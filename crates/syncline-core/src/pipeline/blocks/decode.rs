@@ -1,5 +1,7 @@
 //! The record of blocks back to elements.
 
+use std::ops::Range;
+
 use super::anchors;
 use super::block::{Block, units_of};
 use super::masks::{Mask, MaskSection, patterns_of};
@@ -11,6 +13,7 @@ use crate::contexts::PackedReader;
 use crate::contexts::lanes::{Decoder, SlotTables};
 use crate::contexts::table::Tables;
 use crate::error::Result;
+use crate::geometry::Tile;
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
 use crate::pipeline::elements::Elements;
@@ -55,7 +58,9 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             }
             let any = masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
             block.exclude(any.then_some(&excluded));
-            chunk.read_codes(&mut block, words, sizes).ok_or_else(damaged)?;
+            let is_needed = |unit| block.needs_unit(unit, &tile, |part| sink.needs(part));
+            let needed: Vec<bool> = (0..sizes.len()).map(is_needed).collect();
+            chunk.read_codes(&mut block, words, (sizes, &needed)).ok_or_else(damaged)?;
             x.resize(tile.len(), T::from_bits(0));
             block.reconstruct(&quantizer, &mut x);
             if let Some(range) = &quantizer.range {
@@ -77,6 +82,35 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     Ok(())
 }
 
+/// Returns the bytes of the section of words, from its start, with the units that some elements of a chunk need. The
+/// sections before it must be there.
+///
+/// # Errors
+/// Damage.
+pub(in super::super) fn bytes_of_units<T: Real>(
+    context: &Context,
+    payload: &[u8],
+    needs: &dyn Fn(&Tile) -> bool,
+) -> Result<Vec<Range<usize>>> {
+    let chunk = Chunk::parse::<T>(context, payload)?;
+    let mut block = Block::<T>::default();
+    let (mut ranges, mut sizes, mut at) = (Vec::new(), chunk.sizes.iter(), 0);
+    for tile in context.geometry.chunk(context.chunk) {
+        block.begin(tile.extent, chunk.plan);
+        for (unit, &size) in (0..block.units()).zip(&mut sizes) {
+            let range = at..at + size as usize * 2;
+            at = range.end;
+            if needs(&tile) && block.needs_unit(unit, &tile, needs) {
+                ranges.push(range);
+            }
+        }
+    }
+    if at != chunk.words.len() {
+        return Err(context.corrupt("its units do not fill its words"));
+    }
+    Ok(ranges)
+}
+
 /// The sections of a chunk, read and checked.
 struct Chunk<'a> {
     plan: Plan,
@@ -92,7 +126,7 @@ struct Chunk<'a> {
 impl<'a> Chunk<'a> {
     fn parse<T: Real>(context: &'a Context<'a>, payload: &'a [u8]) -> Result<Self> {
         let (header, place) = (context.header, context.place.as_str());
-        let [parameters, anchors, verbatim, masks, sizes, words, rest @ ..] = Sections::parse(payload, place)?.0;
+        let [parameters, anchors, verbatim, masks, sizes, _, words, rest @ ..] = Sections::parse(payload, place)?.0;
         if header.pipeline != Pipeline::Quantized || rest.iter().any(|section| !section.is_empty()) {
             return Err(context.corrupt("it has more sections than a chunk of blocks, or is none"));
         }
@@ -115,13 +149,22 @@ impl<'a> Chunk<'a> {
         Ok(Self { plan, tables, anchors, verbatim, masks, sizes, words })
     }
 
-    /// Reads the codes of a block that was begun and whose exclusion is known.
-    fn read_codes<T: Real>(&self, block: &mut Block<T>, words: &[u8], sizes: &[u32]) -> Option<()> {
+    /// Reads the codes of the units that are needed of a block that was begun and whose exclusion is known. Those of
+    /// others are 0.
+    fn read_codes<T: Real>(
+        &self,
+        block: &mut Block<T>,
+        words: &[u8],
+        (sizes, needed): (&[u32], &[bool]),
+    ) -> Option<()> {
         let mut rest = words;
         let (mut coarse, mut units) = (None, Vec::with_capacity(sizes.len()));
         for (unit, &size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
             let (words, after) = rest.split_at_checked(size as usize * 2)?;
             rest = after;
+            if !needed[unit] {
+                continue;
+            }
             let decoder = Decoder::new(words, block.lanes())?;
             match unit {
                 0 => coarse = Some(decoder),

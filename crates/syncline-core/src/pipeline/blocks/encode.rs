@@ -172,6 +172,7 @@ impl Parts {
         sections.section(out, |out| write_sparse(out, &self.verbatim, &self.verbatim_bytes));
         sections.section(out, |out| self.masks.write(out));
         sections.section(out, |out| write_sizes(&sizes, out));
+        sections.skip();
         sections.section(out, |out| out.extend_from_slice(&words));
         record.finish(out);
     }

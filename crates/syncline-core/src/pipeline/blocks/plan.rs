@@ -83,6 +83,11 @@ impl Order {
         self.0.map(|axis| extent[axis])
     }
 
+    /// Returns the axis, of z, y, and x, that has this place in the order.
+    pub fn axis(self, place: usize) -> usize {
+        self.0[place]
+    }
+
     /// Returns whether this is raster order already.
     pub fn is_raster(self) -> bool {
         self.0 == [0, 1, 2]

@@ -35,11 +35,7 @@ pub(super) fn choose<T: Real>(
         let whole = tile.extent.map(usize::next_power_of_two);
         let side = balanced_extent(whole, piece_log2);
         let extent: [usize; 3] = std::array::from_fn(|axis| side[axis].min(tile.extent[axis]));
-        let mut origin = tile.origin;
-        for axis in 0..3 {
-            origin[axis + 1] += ((tile.extent[axis] - extent[axis]) / 2) as u64;
-        }
-        let piece = Tile { number: tile.number, origin, extent };
+        let piece = tile.part(std::array::from_fn(|axis| (tile.extent[axis] - extent[axis]) / 2), extent);
         let window = source.window(geometry, std::slice::from_ref(tile), bytes)?;
         let mut x = vec![T::from_bits(0); piece.len()];
         coder.elements.gather(&window, &piece, &mut x);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::plan::Division;
 use crate::contexts::Unit;
-use crate::geometry::balanced_extent;
+use crate::geometry::{Tile, balanced_extent};
 use crate::predict::levels::Level;
 
 /// Binary logarithm of the elements of a box.
@@ -64,6 +64,16 @@ impl Boxes {
         let [z, y, x] = self.ranges(number);
         Unit { x: [x[0].min(len), x[1].min(len)], ends: [z[1], y[1], x[1]] }
     }
+}
+
+/// Returns parts of a block that are about as large as its units at least are.
+pub(in super::super) fn boxes_of(block: &Tile) -> Vec<Tile> {
+    let boxes = Boxes::new(block.extent, None, Division::Boxes);
+    let of_number = |number: usize| {
+        let ranges = boxes.ranges(number);
+        block.part(ranges.map(|[start, _]| start), ranges.map(|[start, end]| end - start))
+    };
+    (0..boxes.count()).map(of_number).collect()
 }
 
 /// Returns a whole row of a class as the part of a unit without limits.

@@ -308,7 +308,8 @@ impl<W: Word> Kernel for Classify<'_, W> {
             // Codes of few raw bits are joined before they are written.
             let joined = match widest {
                 0 => codes.len(),
-                1..=14 => put_joined::<W, 4>(bits, bins, codes, raw_of),
+                1..=7 => put_joined::<W, 8>(bits, bins, codes, raw_of),
+                8..=14 => put_joined::<W, 4>(bits, bins, codes, raw_of),
                 15..=28 => put_joined::<W, 2>(bits, bins, codes, raw_of),
                 29..=56 => put_joined::<W, 1>(bits, bins, codes, raw_of),
                 _ => 0,

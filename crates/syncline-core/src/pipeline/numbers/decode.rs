@@ -165,7 +165,11 @@ impl<'a, W: Word> Chunk<'a, W> {
         let codes = Codes { table, symbols, raw, words };
         // As many codes as fit are read from a window of 57 bits.
         let bits = match (self.plan.tuple, table.widest) {
+            (1, ..=7) => simd::run(Narrow::<S, W, 1, 8>(codes)),
+            (1, ..=14) => simd::run(Narrow::<S, W, 1, 4>(codes)),
             (1, ..=28) => simd::run(Narrow::<S, W, 1, 2>(codes)),
+            (1, ..=57) => simd::run(Narrow::<S, W, 1, 1>(codes)),
+            (2, ..=14) => simd::run(Narrow::<S, W, 2, 4>(codes)),
             (2, ..=28) => simd::run(Narrow::<S, W, 2, 2>(codes)),
             (4, ..=14) => simd::run(Narrow::<S, W, 4, 4>(codes)),
             (4, ..=28) => simd::run(Narrow::<S, W, 4, 2>(codes)),
