@@ -1,5 +1,6 @@
 //! The headers of every stage's kernels, with which a device is opened.
 
+use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
 use syncline_core::container::{
     ALIGNMENT, ChunkKind, LONGEST_WITHOUT_PIECES, MAX_PATTERNS, PIECE_LEN, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS,
     TRAILER_LEN,
@@ -143,6 +144,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("TRAILER_BYTES", TRAILER_LEN as u64),
     ("MAX_TILE_ELEMENTS", MAX_SMALL_TILE_ELEMENTS as u64),
     ("MAX_LARGE_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
+    ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
     ("MAX_PATTERNS", MAX_PATTERNS as u64),
     ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),
     ("MAX_CODEBOOKS", MAX_CLASSES as u64),

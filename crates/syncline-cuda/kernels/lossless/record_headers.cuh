@@ -42,19 +42,20 @@ __device__ inline bool all_zero(const uint8_t *bytes, uint64_t from, uint64_t to
     return true;
 }
 
-// Locates the sections of a payload that starts at byte `from` of the record and ends at byte `end`. Called by one
-// thread.
+// Locates the sections of a payload that starts at byte `from` of the record and ends at byte `end`. `header` has the
+// kind. Called by one thread.
 __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, uint32_t end, RecordHeader &header) {
     const uint32_t *lengths = reinterpret_cast<const uint32_t *>(record + from);
     uint64_t at = uint64_t(from) + 4 * format::SECTIONS;
     if (at > end) {
         return BAD_SECTIONS;
     }
+    const bool has_tokens = header.kind == format::KIND_LZSS;
     for (uint32_t i = 0; i < format::SECTIONS; ++i) {
         const uint32_t bytes = lengths[i];
         if (bytes > 0) {
             const uint64_t start = aligned(at, 16);
-            if (i < BLOCKS || i > LITERALS || start + bytes > end || !all_zero(record, at, start)) {
+            if ((has_tokens && (i < BLOCKS || i > LITERALS)) || start + bytes > end || !all_zero(record, at, start)) {
                 return BAD_SECTIONS;
             }
             header.section_at[i] = uint32_t(start);

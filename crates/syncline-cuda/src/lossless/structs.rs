@@ -5,15 +5,8 @@ use syncline_core::container::SECTIONS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `lossless/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[
-    HeaderPlane::C,
-    RecordHeader::C,
-    SampleTile::C,
-    NumberChunk::C,
-    NumberBins::C,
-    NumberTile::C,
-    NumberStreams::C,
-];
+pub(crate) const STRUCTS: &[DeviceStruct] =
+    &[HeaderPlane::C, RecordHeader::C, SampleTile::C, NumberChunk::C, NumberBins::C, NumberTile::C, NumberStreams::C];
 
 /// Maximum number of planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;
