@@ -25,7 +25,7 @@ pub use tiles::measure as tiles_on_cpu;
 const CORE: &str = "cpu, 1 thread";
 
 impl Gpu {
-    /// Times the kernels of compressing an array of `f32` or `f64` and of decompressing its stream.
+    /// Times the kernels of compressing an array and of decompressing its stream.
     ///
     /// # Errors
     /// An operation fails, or the bound is violated.
@@ -36,14 +36,11 @@ impl Gpu {
         relative: f64,
         records: &mut Records,
     ) -> Result<()> {
-        let found = match array.element {
-            syncline::ElementType::F64 => self.stages::<f64>(array, tile_size, relative),
-            _ => self.stages::<f32>(array, tile_size, relative),
-        };
+        let found = self.stages(array, tile_size, relative);
         records.add_or_complain(found.with_context(|| format!("{} with {} tiles", array.name, tile_size.name())))
     }
 
-    fn stages<T: syncline::Element>(&self, array: &Array, tile_size: TileSize, relative: f64) -> Result<Vec<Record>> {
+    fn stages(&self, array: &Array, tile_size: TileSize, relative: f64) -> Result<Vec<Record>> {
         let (stream, shape) = (&self.stream, array.shape()?);
         let options = CompressOptions { tile_size, ..CompressOptions::new(Bound::Rel(relative)) };
         let mut compressor = Compressor::new(&self.device, stream, Sizing::Measured)?;
