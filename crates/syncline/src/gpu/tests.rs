@@ -42,12 +42,10 @@ fn new_codec() -> Option<Compressor> {
 fn field(element_type: ElementType, count: u64) -> Vec<u8> {
     let value =
         |i: u64| (i as f64 * 0.02 + 0.3).sin() * 40.0 + f64::from((i as u32).wrapping_mul(2_654_435_761) >> 24) * 1e-3;
-    let values = (0..count).map(value);
-    match element_type {
-        ElementType::F32 => values.flat_map(|value| (value as f32).to_le_bytes()).collect(),
-        ElementType::F64 => values.flat_map(f64::to_le_bytes).collect(),
-        other => values.flat_map(|value| (value as i64).to_le_bytes()[..other.size()].to_vec()).collect(),
-    }
+    let middle = if element_type.is_float() || element_type.is_signed_integer() { 0.0 } else { 60.0 };
+    let whole = |value: f64| if element_type.is_integer() { (value + middle).round() } else { value };
+    let bits = (0..count).map(|i| element_type.bits_of_number(whole(value(i))).unwrap());
+    bits.flat_map(|bits| bits.to_le_bytes()[..element_type.size()].to_vec()).collect()
 }
 
 /// Returns the stream and the decompressed elements of the CPU. For an array in device memory, a sample, which here is
