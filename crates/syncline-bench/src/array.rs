@@ -180,10 +180,10 @@ fn scaled(values: &[f32], element: ElementType) -> Vec<u8> {
 /// Arguments that select arrays.
 #[derive(Args)]
 pub struct Selection {
-    /// Arrays: generated fields (nyx, rtm, hurricane, cesm, hacc, haccx, qmcpack, exaalt, gamess, turbulence),
-    /// also of other element types (nyx-f64, nyx-u8) and as codes (nyx-codes), columns (tpch-discount, tpch-int32), times (timestamps), weights (weights, weights-bf16), bytes
-    /// (text, geometric-1.4, never-flat), names in the folder of real data, and `real` and `columns` for all its
-    /// floats and integers [default: some of them]
+    /// Arrays: generated fields (nyx, rtm, hurricane, cesm, hacc, haccx, qmcpack, exaalt, gamess, turbulence), also of
+    /// other element types (nyx-f64, nyx-u8) and as codes (nyx-codes), columns (tpch-discount, tpch-int32), times
+    /// (timestamps), weights (weights, weights-bf16), bytes (text, geometric-1.4, never-flat), names in the folder of
+    /// real data, and `real` and `columns` for all its floats and integers [default: some of them]
     #[arg(long, value_delimiter = ',')]
     fields: Vec<String>,
     /// Folder of real data with its MANIFEST.tsv, as `cargo xtask data` makes it

@@ -1,5 +1,5 @@
-//! Arrays of every element type but f32 and f64, with a bound: the device's streams equal the CPU's, and what the device
-//! decompresses equals what the CPU does.
+//! Arrays of every element type but f32 and f64, with a bound: the device's streams equal the CPU's, and what the
+//! device decompresses equals what the CPU does.
 
 mod common;
 #[path = "common/parts.rs"]

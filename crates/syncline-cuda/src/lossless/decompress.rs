@@ -168,8 +168,8 @@ impl LosslessDecompressor {
     ///
     /// # Errors
     /// [`CudaError::Core`] for a damaged record; [`CudaError::InvalidArgument`] if the input or the output has another
-    /// length or does not start on a multiple of 16 bytes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. The device
-    /// detects damage inside tokens, symbols, and raw bits, which [`Self::check`] reports.
+    /// length or does not start on a multiple of 16 bytes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. The
+    /// device detects damage inside tokens, symbols, and raw bits, which [`Self::check`] reports.
     pub fn decompress(&mut self, input: &CudaView<'_, u8>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.decompressed_len() {
             return Err(CudaError::invalid(format!(

@@ -117,8 +117,8 @@ device_struct! {
     /// Where the decoded streams of a chunk of numbers are.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct NumberStreams {
-        /// Numbers of the first symbol of bins among those of their size, of the first byte of masks among bytes, and of
-        /// the first rest among those of 16 bits.
+        /// Numbers of the first symbol of bins among those of their size, of the first byte of masks among bytes, and
+        /// of the first rest among those of 16 bits.
         pub symbols: u64,
         pub masks: u64,
         pub rests: u64,

@@ -157,8 +157,8 @@ impl Decompressor {
 
     /// Queues the decompression of the tiles with these numbers without waiting for it. `input` contains the stream
     /// from byte `input_offset` on (a multiple of 16), at least the records of the tiles' chunks
-    /// ([`StreamInfo::bytes_of`]). `output` contains, as bytes, the array's elements from number `first_element` on in raster
-    /// order, at least those of the tiles. Elements of other tiles remain unchanged.
+    /// ([`StreamInfo::bytes_of`]). `output` contains, as bytes, the array's elements from number `first_element` on in
+    /// raster order, at least those of the tiles. Elements of other tiles remain unchanged.
     ///
     /// # Errors
     /// The errors of [`Self::decompress`].
