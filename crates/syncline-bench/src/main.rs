@@ -156,7 +156,7 @@ struct Stages {
     /// Bound relative to the range of values, on a GPU
     #[arg(long, default_value = "1e-3", value_parser = parse_bound)]
     rel: f64,
-    /// Sizes of tiles: small or large
+    /// Sizes of tiles: small, large, or block
     #[arg(long, value_delimiter = ',', default_value = "small,large", value_parser = parse_tile_size)]
     tile: Vec<TileSize>,
     /// Runs to time

@@ -5,15 +5,14 @@
 //! knows, choose one of several static distributions for the element's own code.
 
 mod activity;
-pub mod bitmap;
 mod bits;
 mod event;
 pub mod lanes;
-pub mod rans;
+pub mod segments;
 mod symbol;
 pub mod table;
 
-pub use activity::{BINS, CLASSES, CONTEXTS, HalfOctaves, Unit, context_row, half_octaves, kind_of};
+pub use activity::{CONTEXTS, Contexts, HalfOctaves, KINDS, OF_KIND, Unit, context_row, half_octaves, kind_of};
 pub use bits::{PackedReader, PackedWriter};
 pub use event::{Event, EventCounts};
-pub use symbol::{CODE_LIMIT, SYMBOLS, Symbol};
+pub use symbol::{CODE_LIMIT, FIRST_MASK, MASKS, OWN_SYMBOLS, SYMBOLS, Symbol, code_of_mask, mask_of_code};

@@ -1,6 +1,6 @@
 //! The stages wired for one chunk: elements to a record and back.
 
-mod blocks;
+pub mod blocks;
 mod chunk;
 mod codes;
 mod context;

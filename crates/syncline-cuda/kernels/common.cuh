@@ -20,6 +20,10 @@ __device__ inline uint32_t warp_id() { return threadIdx.x / WARP; }
 template <typename T> __device__ inline constexpr T min_of(T a, T b) { return b < a ? b : a; }
 template <typename T> __device__ inline constexpr T max_of(T a, T b) { return a < b ? b : a; }
 __device__ inline uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+// Returns the next multiple of `to`.
+template <typename T> __device__ inline constexpr T align_up(T number, uint32_t to) {
+    return (number + to - 1) / to * to;
+}
 
 // Converts a generic pointer to the 32-bit address that shared-memory instructions take.
 __device__ inline uint32_t shared_address(const void *pointer) { return uint32_t(__cvta_generic_to_shared(pointer)); }

@@ -97,12 +97,8 @@ impl Format {
 pub struct Decoding<'d, 'v> {
     /// The buffer that the offsets of `parsed` refer to; starts on a multiple of 16 bytes.
     pub input: &'d CudaView<'v, u8>,
-    /// The parsed chunks. Decoding adds to their problems.
-    pub parsed: &'d mut Parsed<'v>,
     /// The chunks of the batch.
     pub batch: &'d ChunkBatch,
-    /// The plans of interpolation of the stream.
-    pub plans: &'d InterpolationPlans,
     /// Tiles of the array to decode. Tiles outside of the batch are ignored.
     pub tiles: Range<u64>,
     /// Elements of the array from number `first_element` on, at least all those of the tiles. Elements of other tiles
@@ -146,18 +142,25 @@ impl TileDecoder {
         })
     }
 
-    /// Decodes a parsed batch on the frame's stream, without waiting for it.
+    /// Decodes a parsed batch, to whose problems it adds, by the stream's plans of interpolation, on the frame's
+    /// stream, without waiting for it.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the output does not hold the elements of the tiles, or if input or output is
     /// misaligned; [`CudaError::Driver`]. Damage sets a bit of the chunk's problems.
-    pub fn decode(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_>) -> Result<()> {
+    pub fn decode(
+        &self,
+        frame: &mut Frame<'_>,
+        parsed: &mut Parsed<'_>,
+        plans: &InterpolationPlans,
+        work: Decoding<'_, '_>,
+    ) -> Result<()> {
         let stream = frame.stream().clone();
-        let tiles = self.check(&work, &stream)?;
+        let tiles = wanted_tiles(&self.tiling, self.format.element.size() as u64, &work, &stream)?;
         if tiles.is_empty() {
             return Ok(());
         }
-        let Decoding { input, parsed, batch, plans, output, first_element, .. } = work;
+        let Decoding { input, batch, output, first_element, .. } = work;
         let element = self.format.element.size() as u64;
         let row_bytes = self.tiling.dims()[3] * element;
         // Four elements, or 16 bytes.
@@ -193,25 +196,30 @@ impl TileDecoder {
     }
 }
 
-impl TileDecoder {
-    /// Returns the tiles of the batch that are wanted, after checking that the output holds them.
-    fn check(&self, work: &Decoding<'_, '_>, stream: &CudaStream) -> Result<Range<u64>> {
-        let own = work.batch.first_tile()..work.batch.first_tile() + u64::from(work.batch.tiles());
-        let tiles = work.tiles.start.max(own.start)..work.tiles.end.min(own.end);
-        let element = self.format.element.size() as u64;
-        let needed = tile_span(&self.tiling, tiles.clone());
-        let room = work.output.len() as u64 / element;
-        let is_inside = work.first_element <= needed.start && needed.end.saturating_sub(work.first_element) <= room;
-        let output = work.output.as_view().device_ptr(stream).0;
-        let problems = [
-            (!tiles.is_empty() && !is_inside, "the output does not hold the elements of the tiles"),
-            (!output.is_multiple_of(element), "the output starts on a multiple of an element"),
-            (!work.input.device_ptr(stream).0.is_multiple_of(16), "the input starts on a multiple of 16 bytes"),
-        ];
-        match problems.iter().find(|(is_wrong, _)| *is_wrong) {
-            Some(&(_, problem)) => Err(CudaError::invalid(problem)),
-            None => Ok(tiles),
-        }
+/// Returns the tiles of the batch that are wanted, after checking that the output holds them.
+///
+/// # Errors
+/// [`CudaError::InvalidArgument`] if it does not, or if input or output is misaligned.
+pub(crate) fn wanted_tiles(
+    tiling: &Geometry,
+    element_bytes: u64,
+    work: &Decoding<'_, '_>,
+    stream: &CudaStream,
+) -> Result<Range<u64>> {
+    let own = work.batch.first_tile()..work.batch.first_tile() + u64::from(work.batch.tiles());
+    let tiles = work.tiles.start.max(own.start)..work.tiles.end.min(own.end);
+    let needed = tile_span(tiling, tiles.clone());
+    let room = work.output.len() as u64 / element_bytes;
+    let is_inside = work.first_element <= needed.start && needed.end.saturating_sub(work.first_element) <= room;
+    let output = work.output.as_view().device_ptr(stream).0;
+    let problems = [
+        (!tiles.is_empty() && !is_inside, "the output does not hold the elements of the tiles"),
+        (!output.is_multiple_of(element_bytes), "the output starts on a multiple of an element"),
+        (!work.input.device_ptr(stream).0.is_multiple_of(16), "the input starts on a multiple of 16 bytes"),
+    ];
+    match problems.iter().find(|(is_wrong, _)| *is_wrong) {
+        Some(&(_, problem)) => Err(CudaError::invalid(problem)),
+        None => Ok(tiles),
     }
 }
 

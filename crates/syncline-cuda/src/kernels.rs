@@ -9,6 +9,7 @@ use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::orders::SECOND_ORDER;
 
+use crate::blocks::structs as blocks;
 use crate::container::structs as container;
 use crate::decode::structs as decode_tiles;
 use crate::device::{self, ConstantHeader, Headers, Source, StructHeader, source};
@@ -31,6 +32,21 @@ macro_rules! headers {
 
 /// The headers in the folder of kernels.
 const FILES: &[Source] = headers![
+    "blocks/blocks.cuh",
+    "blocks/compact.cuh",
+    "blocks/contexts.cuh",
+    "blocks/count.cuh",
+    "blocks/logarithm.cuh",
+    "blocks/packed.cuh",
+    "blocks/predict.cuh",
+    "blocks/quantize.cuh",
+    "blocks/rans.cuh",
+    "blocks/record.cuh",
+    "blocks/sample.cuh",
+    "blocks/segments.cuh",
+    "blocks/symbol.cuh",
+    "blocks/tables.cuh",
+    "blocks/wanted.cuh",
     "common.cuh",
     "container/hash.cuh",
     "container/hash_chain.cuh",
@@ -38,7 +54,10 @@ const FILES: &[Source] = headers![
     "container/parse_codes.cuh",
     "container/parse_lists.cuh",
     "container/parsed.cuh",
+    "container/pieces.cuh",
+    "container/place.cuh",
     "container/record.cuh",
+    "container/records.cuh",
     "container/xxh3.cuh",
     "decode/points.cuh",
     "decode/shares.cuh",
@@ -83,6 +102,7 @@ const FILES: &[Source] = headers![
     "lzss/slots.cuh",
     "predict/arithmetic.cuh",
     "predict/code_tile.cuh",
+    "predict/constants.cuh",
     "predict/cube_differences.cuh",
     "predict/cube_lines.cuh",
     "predict/cube_sums.cuh",
@@ -115,6 +135,7 @@ const FILES: &[Source] = headers![
 
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
+    StructHeader { name: "blocks/structs.cuh", includes: &["container/structs.cuh"], structs: blocks::STRUCTS },
     StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
     StructHeader { name: "decode/structs.cuh", includes: &["quantize/structs.cuh"], structs: decode_tiles::STRUCTS },
     StructHeader { name: "device/structs.cuh", includes: &[], structs: device::STRUCTS },
@@ -139,6 +160,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("KIND_RAW", ChunkKind::Raw as u64),
     ("KIND_NUMBERS", ChunkKind::Numbers as u64),
     ("KIND_QUANTIZED", ChunkKind::Quantized as u64),
+    ("KIND_BLOCKS", ChunkKind::Blocks as u64),
     ("KIND_LZSS", ChunkKind::Lzss as u64),
     ("ALIGNMENT", ALIGNMENT as u64),
     ("TRAILER_BYTES", TRAILER_LEN as u64),
@@ -159,6 +181,7 @@ pub static HEADERS: Headers = Headers::new(
     STRUCT_HEADERS,
     &[
         ConstantHeader { name: "format/constants.cuh", namespace: "format", constants: FORMAT_CONSTANTS },
+        ConstantHeader { name: "blocks/constants.cuh", namespace: "blocks", constants: blocks::CONSTANTS },
         ConstantHeader { name: "strips/constants.cuh", namespace: "strips", constants: strips::CONSTANTS },
     ],
 );

@@ -7,6 +7,7 @@
 //! All stages take device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller
 //! keeps.
 
+pub mod blocks;
 pub mod container;
 pub mod decode;
 pub mod device;

@@ -15,6 +15,7 @@ use syncline_cuda::error::CudaError;
 /// Returns every specialization for a device with this many bytes of shared memory per block.
 fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [
+        syncline_cuda::blocks::specializations(),
         syncline_cuda::device::specializations(),
         syncline_cuda::huffman::specializations(shared_memory),
         syncline_cuda::lzss::specializations(shared_memory),

@@ -5,7 +5,7 @@ mod common;
 use common::streams::{Field, Options};
 use common::{Random, Share, pick, unless_tiny};
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::bound::{Bound, Fill};
+use syncline_core::bound::{Bound, Fill, Pipeline};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::geometry::{Geometry, TileSize};
 use syncline_cuda::Device;
@@ -469,4 +469,60 @@ fn tiles_without_valid_elements() {
             check(device, field, &with_fill(Bound::PwRel(1e-3)));
         }
     }
+}
+
+/// Streams of blocks: of every rank, with and without slices, masks, and a grid.
+fn blocks(element: ElementType, mut share: Share) {
+    let Some(device) = common::device() else { return };
+    for extents in [
+        &[1][..],
+        &[2],
+        &[5000],
+        &[33, 70],
+        &[3000, 2],
+        &[9, 17, 30],
+        &[700, 3, 3],
+        &[3, 9, 8, 17],
+        &[2, 2, 2, 40],
+        pick(&[150, 130, 140], &[40, 36, 20]),
+        pick(&[1111, 1301], &[111, 301]),
+    ] {
+        let field = Field::smooth(element, extents, 0.01);
+        let rough = Field::smooth(element, extents, 1.0);
+        let tenths = rough.clone().with("tenths", |i| Some((100.0 * (i as f64 * 0.01).sin()).round() / 10.0));
+        let area: u64 = extents[1..].iter().product();
+        let slices = rough.clone().with("slices", |i| Some(Random(i % area.max(1)).unit() * 9.0 + (i / area) as f64));
+        let holes = field
+            .clone()
+            .with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN))
+            .with("fill", |i| (i > 300 && i < 500).then_some(-9999.0))
+            .with("zeros", |i| (i / 50 % 3 == 1 && i % 5 > 0).then_some(0.0))
+            .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
+            .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
+        for (field, options) in [
+            (&field, Options::new(Bound::Rel(1e-3))),
+            (&field, Options::new(Bound::Abs(0.3))),
+            (&slices, Options::new(Bound::Abs(0.01))),
+            (&tenths, Options::new(Bound::Abs(1e-2))),
+            (&holes, Options::new(Bound::Abs(1e-3))),
+            (&rough, Options::new(Bound::Abs(1e-6))),
+            (&field, Options { rewritable: true, ..Options::new(Bound::Abs(1e-3)) }),
+            (&field, Options::new(Bound::Psnr(70.0))),
+        ] {
+            let options = options.with_tiles(TileSize::Block);
+            if share.takes() && field.resolve(&options).pipeline == Pipeline::Quantized {
+                check(device, field, &options);
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_f32() {
+    blocks(ElementType::F32, Share::all().if_tiny(3, 0));
+}
+
+#[test]
+fn blocks_of_f64() {
+    blocks(ElementType::F64, Share::all().if_tiny(3, 1));
 }

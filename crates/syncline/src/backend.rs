@@ -4,6 +4,7 @@ mod measured;
 
 use std::fmt;
 
+use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
@@ -126,16 +127,20 @@ impl Choice {
     }
 }
 
-/// Why only the CPU works on streams of blocks.
-pub(crate) const BLOCKS_ON_CPU: &str = "blocks are compressed and decompressed on the CPU";
-
 /// Returns whether GPUs encode and decode lossless chunks of this coder.
 pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
     matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
 }
 
+/// Returns the reason why only the CPU works on tiles of this size, if there is one.
+pub(crate) fn block_obstacle(tile_size: TileSize, element: ElementType) -> Option<String> {
+    (tile_size == TileSize::Block && !element.is_computed()).then(|| {
+        format!("blocks of {element} are compressed and decompressed on the CPU: GPUs have those of f32 and f64")
+    })
+}
+
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
-pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
+pub(crate) fn encode_obstacle(options: &CompressOptions, element: ElementType) -> Option<String> {
     let no_index = options.advanced().index != IndexKind::Symbol;
     match (options.bound(), options.backend()) {
         (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) && !no_index => None,
@@ -148,8 +153,7 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
         }
         (Bound::Lossless, _) => Some("streams without an index are compressed on the CPU".into()),
         (Bound::PwRel(_), _) => None,
-        _ if options.tile() == Some(TileSize::Block) => Some(BLOCKS_ON_CPU.into()),
-        _ => None,
+        _ => options.tile().and_then(|size| block_obstacle(size, element)),
     }
 }
 
@@ -163,21 +167,20 @@ pub(crate) fn pipeline_obstacle(pipeline: Pipeline, coder: &CoderOptions) -> Opt
 pub(crate) fn decode_obstacle(backend: Backend, header: &Header, contiguous: bool) -> Option<String> {
     let text = match header.pipeline {
         _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
-        _ if header.tile_size == TileSize::Block => BLOCKS_ON_CPU,
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
         Pipeline::Lossless if header.index != IndexKind::Symbol => {
             "lossless streams without an index are decompressed on the CPU"
         }
-        _ => return None,
+        _ => return block_obstacle(header.tile_size, header.element_type),
     };
     Some(text.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use syncline_core::array::{ElementType, Shape};
+    use syncline_core::array::Shape;
     use syncline_core::bound::Resolved;
 
     use crate::Advanced;
@@ -187,7 +190,8 @@ mod tests {
     #[test]
     fn work_without_a_kernel_runs_on_the_cpu() {
         let of = |bound, coder| CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(coder));
-        let obstacle = |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend));
+        let obstacle =
+            |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend), ElementType::F32);
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let obstacle = obstacle(backend, Coder::Lzss);
             let choice = Choice::new(backend, Work::Compress(Effort::Fast), bytes, 1, obstacle).unwrap();
@@ -199,9 +203,11 @@ mod tests {
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Numbers] {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
-                assert!(encode_obstacle(&options).is_none());
+                assert!(encode_obstacle(&options, ElementType::Bf16).is_none());
                 let blocks = options.advanced().with_tile(TileSize::Block);
-                assert!(encode_obstacle(&options.with_advanced(blocks)).is_some());
+                let blocks = options.with_advanced(blocks);
+                assert!(encode_obstacle(&blocks, ElementType::F64).is_none());
+                assert!(encode_obstacle(&blocks, ElementType::Bf16).is_some_and(|text| text.contains("bf16")));
             }
         }
         let shape = Shape::new(&[1]).unwrap();
@@ -211,12 +217,14 @@ mod tests {
         let lossy = Header { pipeline: Pipeline::Quantized, ..header.clone() };
         assert!(decode_obstacle(Backend::Auto, &lossy, true).is_none());
         let blocks = Header { tile_size: TileSize::Block, ..lossy };
-        assert!(decode_obstacle(cuda, &blocks, true).is_some());
+        assert!(decode_obstacle(cuda, &blocks, true).is_none());
+        let counts = Header { element_type: ElementType::U16, ..blocks };
+        assert!(decode_obstacle(cuda, &counts, true).is_some_and(|text| text.contains("u16")));
         let no_index = Header { index: IndexKind::None, ..header };
         assert!(decode_obstacle(cuda, &no_index, true).is_some());
         let with_index = of(Bound::Lossless, Coder::LzssHuffman).with_backend(cuda);
         let no_index = with_index.advanced().with_index(IndexKind::None);
-        assert!(encode_obstacle(&with_index.with_advanced(no_index)).is_some());
+        assert!(encode_obstacle(&with_index.with_advanced(no_index), ElementType::F32).is_some());
     }
 
     #[test]

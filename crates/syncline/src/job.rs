@@ -12,7 +12,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
 use crate::backend::{
-    BLOCKS_ON_CPU, Choice, Execution, Stopwatch, Work, encode_obstacle, is_on_gpu, pipeline_obstacle,
+    Choice, Execution, Stopwatch, Work, block_obstacle, encode_obstacle, is_on_gpu, pipeline_obstacle,
 };
 use crate::devices::Backend;
 use crate::gpu_backend::Compression;
@@ -60,7 +60,8 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let array = ArraySource::new(source, offset, element_type);
     let work = Work::Compress(options.effort());
     let stopwatch = Stopwatch::start(work, bytes);
-    let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
+    let mut choice =
+        Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options, element_type))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {
@@ -83,8 +84,10 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let tile_size = tile_size(&array, &resolved)?;
     let header = header_for(element_type, shape, options, tile_size, &resolved);
     let geometry = header.geometry()?;
-    if gpu.is_some() && header.tile_size == TileSize::Block {
-        (gpu, choice.reason) = (None, BLOCKS_ON_CPU.into());
+    if gpu.is_some()
+        && let Some(obstacle) = block_obstacle(header.tile_size, element_type)
+    {
+        (gpu, choice.reason) = (None, obstacle);
     }
     if let (Some((compression, names)), Some(gpus)) = (gpu.take(), &gpus) {
         match compression.with_geometry(gpus, &geometry, options) {

@@ -24,7 +24,7 @@ pub const RECORD_HEAD_LEN: usize = RECORD_HEADER_LEN + SECTION_TABLE_LEN;
 const fn checksums_of(kind: ChunkKind) -> Option<usize> {
     match kind {
         ChunkKind::Quantized => Some(3),
-        ChunkKind::Blocks => Some(5),
+        ChunkKind::Blocks => Some(4),
         _ => None,
     }
 }

@@ -1,21 +1,70 @@
-//! The context of an element: its level, and the magnitudes of the codes around it.
+//! The context of an element: its level, and the magnitudes of the codes around it, or how many of them are masks.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 
+use super::symbol::CODE_LIMIT;
 use crate::predict::levels::{Classes, Level};
 use crate::simd::InstructionSet;
 
-/// Contexts of a kind of elements: half octaves of the mean magnitude, two thirds as many of large ones.
-pub const BINS: usize = 23;
+/// Contexts of a kind of elements without masks around them: half octaves of the mean magnitude, half as many of large
+/// ones.
+const BINS: usize = 20;
+/// Contexts of a kind of elements that are between masks: fewer than half of the neighbors are, at least half, or all.
+const AMONG_MASKS: usize = 3;
+/// Contexts of a kind of elements.
+pub const OF_KIND: usize = BINS + AMONG_MASKS;
 /// Kinds of elements: those of the finest level by the number of axes along which they are interpolated, those of the
 /// next level, and the others.
-pub const CLASSES: usize = 5;
+pub const KINDS: usize = 5;
+/// The contexts of the flags of segments, by the kind of their elements, and of the quiet elements of segments whose
+/// flag is set.
+const FLAGS: usize = KINDS * OF_KIND;
+const FLAGGED: usize = FLAGS + KINDS;
 /// The number of contexts.
-pub const CONTEXTS: usize = CLASSES * BINS;
+pub const CONTEXTS: usize = FLAGGED + KINDS;
 
 /// Magnitudes count as no more than this.
 const LARGEST: i32 = 4095;
+/// What a mask counts in the place of a magnitude. All magnitudes around an element sum to less.
+const MASK: i32 = 1 << MASK_SHIFT;
+const MASK_SHIFT: u32 = 16;
+/// The weighted number of neighbors.
+const NEIGHBORS: i32 = 12;
+
+/// Contexts that have a meaning beside magnitudes, of elements of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Contexts {
+    /// All codes around are 0.
+    pub quiet: u8,
+    /// All neighbors are masks.
+    pub masked: u8,
+    /// Flags of segments.
+    pub flag: u8,
+    /// In place of `quiet` in segments whose flag is set.
+    pub flagged: u8,
+}
+
+impl Contexts {
+    /// Returns those of a kind.
+    pub const fn of_kind(kind: usize) -> Self {
+        let first = kind * OF_KIND;
+        Self {
+            quiet: first as u8,
+            masked: (first + OF_KIND - 1) as u8,
+            flag: (FLAGS + kind) as u8,
+            flagged: (FLAGGED + kind) as u8,
+        }
+    }
+}
+
+/// Returns whether a context has nothing in common with the one before.
+pub fn begins_group(context: usize) -> bool {
+    match context {
+        0..FLAGS => matches!(context % OF_KIND, 0 | BINS),
+        _ => context == FLAGS || context == FLAGGED,
+    }
+}
 
 /// The part of a row of a class that belongs to a unit, whose other elements alone are known where the row is decoded.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +85,7 @@ fn half_octave(activity: i32) -> u32 {
 const HALF_OCTAVE_SHIFT: i32 = 22;
 const FIRST_HALF_OCTAVE: u32 = 3.0f32.to_bits() >> HALF_OCTAVE_SHIFT;
 
-/// What each half octave stands for, in elements of a kind: a context, or a table.
+/// The context of each half octave, in elements of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfOctaves(pub [u8; 32]);
 
@@ -45,9 +94,9 @@ pub fn half_octaves(kind: usize) -> HalfOctaves {
     const LAST_OWN: usize = 10;
     let bin = |half_octave: usize| match half_octave.checked_sub(LAST_OWN) {
         None => half_octave,
-        Some(above) => (LAST_OWN + above * 2 / 3).min(BINS - 1),
+        Some(above) => (LAST_OWN + above / 2).min(BINS - 1),
     };
-    HalfOctaves(std::array::from_fn(|half_octave| (kind * BINS + bin(half_octave)) as u8))
+    HalfOctaves(std::array::from_fn(|half_octave| (kind * OF_KIND + bin(half_octave)) as u8))
 }
 
 /// Returns the kind of the elements of a class of level `number`.
@@ -59,10 +108,17 @@ pub fn kind_of(number: usize, class: usize) -> usize {
     }
 }
 
-/// Computes what the half octaves of the elements of a part of a row of a class stand for.
+/// Returns the context of an element between masks, of which there are `masks` among 12, in elements of a kind.
+#[inline(always)]
+fn among_masks(kind: usize, masks: i32) -> u8 {
+    (kind * OF_KIND + BINS) as u8 + u8::from(2 * masks >= NEIGHBORS) + u8::from(masks == NEIGHBORS)
+}
+
+/// Computes the contexts of the elements of a part of a row of a class.
 ///
-/// `activity` is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
-/// neighbor that does not exist or is of another unit counts as the one on the other side.
+/// The activity is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
+/// neighbor that does not exist or is of another unit counts as the one on the other side. There are masks among the
+/// codes only if `any_masks`.
 #[inline(always)]
 pub fn context_row<I: InstructionSet>(
     isa: I,
@@ -71,6 +127,7 @@ pub fn context_row<I: InstructionSet>(
     class: usize,
     at: [usize; 2],
     unit: &Unit,
+    any_masks: bool,
     (half_octaves, sums, out): (&HalfOctaves, &mut [i32], &mut [u8]),
 ) {
     #[cfg(not(target_arch = "x86_64"))]
@@ -87,13 +144,13 @@ pub fn context_row<I: InstructionSet>(
         if axis == 2 {
             let row = row(at[0], at[1]);
             let both = sums.len().min(limit.saturating_sub(start + 1));
-            add(is_first, &mut sums[..both], &row[start..], &row[start + 1..]);
-            add(is_first, &mut sums[both..], &row[start + both..], &row[start + both..]);
+            add((is_first, any_masks), &mut sums[..both], &row[start..], &row[start + 1..]);
+            add((is_first, any_masks), &mut sums[both..], &row[start + both..], &row[start + both..]);
         } else {
             let j = at[axis];
             let other = |j: usize| if axis == 0 { row(j, at[1]) } else { row(at[0], j) };
             let after = if j + 1 < limit { j + 1 } else { j };
-            add(is_first, sums, &other(j)[start..], &other(after)[start..]);
+            add((is_first, any_masks), sums, &other(j)[start..], &other(after)[start..]);
         }
         is_first = false;
     }
@@ -107,19 +164,41 @@ pub fn context_row<I: InstructionSet>(
     for (out, &sum) in out[done..].iter_mut().zip(&sums[done..]) {
         *out = half_octaves.0[half_octave(sum) as usize % 32];
     }
+    if any_masks {
+        let kind = kind_of(number, class);
+        for (out, &sum) in out.iter_mut().zip(&*sums).filter(|(_, sum)| **sum >= MASK) {
+            *out = among_masks(kind, sum >> MASK_SHIFT);
+        }
+    }
+}
+
+/// Returns what a code counts.
+#[inline(always)]
+fn counted(code: i32) -> i32 {
+    code.abs().min(LARGEST)
+}
+
+/// Returns what a code or a mask counts.
+#[inline(always)]
+fn counted_with_masks(code: i32) -> i32 {
+    if code >= CODE_LIMIT as i32 { MASK } else { counted(code) }
 }
 
 #[inline(always)]
-fn add(is_first: bool, sums: &mut [i32], a: &[i32], b: &[i32]) {
-    let (a, b) = (&a[..sums.len()], &b[..sums.len()]);
-    if is_first {
-        for k in 0..sums.len() {
-            sums[k] = a[k].abs().min(LARGEST) + b[k].abs().min(LARGEST);
-        }
+fn add((is_first, any_masks): (bool, bool), sums: &mut [i32], a: &[i32], b: &[i32]) {
+    if any_masks {
+        add_counted(is_first, sums, a, b, counted_with_masks);
     } else {
-        for k in 0..sums.len() {
-            sums[k] += a[k].abs().min(LARGEST) + b[k].abs().min(LARGEST);
-        }
+        add_counted(is_first, sums, a, b, counted);
+    }
+}
+
+#[inline(always)]
+fn add_counted(is_first: bool, sums: &mut [i32], a: &[i32], b: &[i32], counted: impl Fn(i32) -> i32) {
+    let (a, b) = (&a[..sums.len()], &b[..sums.len()]);
+    for k in 0..sums.len() {
+        let both = counted(a[k]) + counted(b[k]);
+        sums[k] = if is_first { both } else { sums[k] + both };
     }
 }
 

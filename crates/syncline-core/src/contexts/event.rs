@@ -34,6 +34,12 @@ impl Event {
         Self((u32::from(symbol) << CONTEXT_LOG2 | u32::from(context)) << Self::PAIR_SHIFT | bits)
     }
 
+    /// Returns the event with another context.
+    #[inline(always)]
+    pub fn with_context(self, context: u8) -> Self {
+        Self(self.0 & !(NO_CONTEXT << Self::PAIR_SHIFT) | u32::from(context) << Self::PAIR_SHIFT)
+    }
+
     /// Returns the first of the events of a symbol.
     pub const fn first_of(symbol: u32) -> Self {
         Self(symbol << Self::SYMBOL_SHIFT)

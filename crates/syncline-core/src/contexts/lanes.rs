@@ -9,7 +9,7 @@ mod encode;
 
 pub use encode::{Encoder, Events};
 
-use super::activity::{CLASSES, HalfOctaves, half_octaves};
+use super::activity::CONTEXTS;
 use super::symbol::{SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Tables};
 use crate::simd::InstructionSet;
@@ -18,7 +18,7 @@ use crate::simd::InstructionSet;
 pub const MOST_LANES: usize = 32;
 
 /// Elements of a block for each of its states, at least.
-const ELEMENTS_OF_LANE: usize = 4096;
+pub const ELEMENTS_OF_LANE: usize = 4096;
 
 /// States are at least this after each event. The decoder ends with it.
 const LOWEST: u32 = 1 << 16;
@@ -37,8 +37,8 @@ pub fn lanes_of(elements: usize, log2: u8) -> usize {
 pub struct SlotTables {
     /// Of as many tables as there are numbers, so that none is out of bounds.
     slots: Vec<u32>,
-    /// The number of the table of each half octave, by the kind of elements.
-    pub of_half_octaves: [HalfOctaves; CLASSES],
+    /// The number of the table of each context, and of the elements that have none.
+    pub of_contexts: [u8; TABLES],
 }
 
 /// The number of the table of elements without a code: it leaves a state as it is.
@@ -86,12 +86,9 @@ impl SlotTables {
         }
         let none = &mut slots[usize::from(NO_TABLE) << TABLE_LOG2..];
         none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
-        let of = |kind: usize, half_octave: u8| {
-            tables.of_context[usize::from(half_octaves(kind).0[usize::from(half_octave)])]
-        };
-        let of_half_octaves =
-            std::array::from_fn(|kind| HalfOctaves(std::array::from_fn(|half_octave| of(kind, half_octave as u8))));
-        Self { slots, of_half_octaves }
+        let mut of_contexts = [NO_TABLE; TABLES];
+        of_contexts[..CONTEXTS].copy_from_slice(&tables.of_context);
+        Self { slots, of_contexts }
     }
 
     #[inline(always)]

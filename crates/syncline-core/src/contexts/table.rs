@@ -1,6 +1,6 @@
 //! Static distributions of symbols, one for each context or for several neighboring ones.
 
-use super::activity::{BINS, CONTEXTS};
+use super::activity::{CONTEXTS, begins_group};
 use super::bits::{PackedReader, PackedWriter};
 use super::symbol::SYMBOLS;
 use crate::bits::logarithm::{LOG_BITS, times_log2};
@@ -151,9 +151,8 @@ fn group(counts: &[Counts; CONTEXTS]) -> Vec<Group> {
             let mut both = last.counts;
             both.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             let joined = cost_of(&both);
-            let starts_class = context % BINS == 0;
             let is_used = counts.iter().any(|&count| count > 0);
-            if !is_used || (!starts_class && joined <= last.cost + cost) {
+            if !is_used || (!begins_group(context) && joined <= last.cost + cost) {
                 (last.counts, last.cost) = (both, joined);
                 continue;
             }

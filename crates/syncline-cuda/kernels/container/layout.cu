@@ -6,6 +6,7 @@
 // MAX_STRIPS  most strips of a chunk
 #include "device/sync.cuh"
 #include "device/block.cuh"
+#include "container/place.cuh"
 #include "container/record.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -301,17 +302,11 @@ __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice
         }
     }
     words += deltas;
-    const uint32_t end = aligned(words, ALIGNMENT / 4);
+    const uint32_t end = align_up(words, ALIGNMENT / 4);
     if (threadIdx.x < end - words) {
         to[words + threadIdx.x] = 0;
     }
     return end;
-}
-
-// Returns the bytes of the checksums of pieces, which start at a byte of the record, with codes of so many bytes.
-__device__ inline uint32_t checksum_bytes(uint32_t at, uint32_t codes) {
-    const uint32_t pieces = ceil_div(at, PIECE_BYTES) + ceil_div(aligned(codes, ALIGNMENT), PIECE_BYTES);
-    return codes > format::LONGEST_WITHOUT_PIECES ? CHECKSUM_BYTES * pieces : 0;
 }
 
 // Writes the head of a chunk's record, and returns the plan of the record, but for its place. Called by the whole
@@ -321,7 +316,7 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
     const uint64_t tile = batch.first_tile + first;
     const uint32_t elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));
-    const uint32_t raw_bytes = aligned(RECORD_HEADER_BYTES + elements * heads.element_bytes, ALIGNMENT);
+    const uint32_t raw_bytes = align_up(RECORD_HEADER_BYTES + elements * heads.element_bytes, ALIGNMENT);
     RecordPlan plan = {};
     plan.kind = KIND_RAW;
     plan.bytes = raw_bytes;
@@ -335,12 +330,12 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
     const uint32_t flags = shared.flags | (choice.classes > 1 ? FLAG_CLASSES : 0);
     uint32_t *head = heads.words + uint64_t(chunk) * heads.stride;
     const uint32_t tile_words = write_tiles(shared, choice, tiles, all.live(), flags, head);
-    uint32_t words = aligned(tile_words, ALIGNMENT / 4);
+    uint32_t words = align_up(tile_words, ALIGNMENT / 4);
     if (threadIdx.x < words - tile_words) {
         head[tile_words + threadIdx.x] = 0;
     }
     const uint32_t base_words = write_bases(shared, encoded.facts + first, tiles, head + words);
-    const uint32_t bases_end = aligned(words + base_words, ALIGNMENT / 4);
+    const uint32_t bases_end = align_up(words + base_words, ALIGNMENT / 4);
     if (threadIdx.x < bases_end - words - base_words) {
         head[words + base_words + threadIdx.x] = 0;
     }
@@ -354,7 +349,7 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
     plan.lengths[TILES] = 4 * tile_words;
     plan.lengths[BASES] = 4 * base_words;
     plan.lengths[VERBATIM] =
-        plan.verbatim == 0 ? 0 : aligned(4 + 4 * plan.verbatim, 8) + heads.element_bytes * plan.verbatim;
+        plan.verbatim == 0 ? 0 : align_up(4 + 4 * plan.verbatim, 8) + heads.element_bytes * plan.verbatim;
     // Two words of 0 follow the codewords.
     plan.lengths[CODES] = 4 * (code_words + ceil_div(plan.bits, 32) + 2);
     plan.lengths[CHECKSUMS] = checksum_bytes(section_start(plan.lengths, CHECKSUMS), plan.lengths[CODES]);
@@ -386,37 +381,6 @@ __device__ inline void add_errors(Shared &shared, const ChunkBatch &batch, const
     }
 }
 
-// Places the records of a batch one after another. Called by the last block, when all plans are there.
-__device__ inline void place_records(Shared &shared, uint32_t chunks, RecordPlan *plans, const RecordPlaces &places) {
-    uint64_t running = places.is_first ? places.start : places.state[0], total;
-    bool any_beyond = false;
-    for (uint32_t begin = 0; begin < chunks; begin += THREADS) {
-        const uint32_t chunk = begin + threadIdx.x;
-        const uint32_t bytes = chunk < chunks ? __ldcg(&plans[chunk].bytes) : 0;
-        const uint64_t place = running + block_exclusive_sum<THREADS, uint64_t>(bytes, shared.warp_sums, total);
-        running += total;
-        if (chunk >= chunks) {
-            continue;
-        }
-        plans[chunk].place = place;
-        places.starts[chunk] = place;
-        places.lengths[chunk] = bytes;
-        if (place > places.room || bytes > places.room - place) {
-            plans[chunk].kind = KIND_NO_ROOM;
-            any_beyond = true;
-        }
-    }
-    any_beyond = __syncthreads_or(any_beyond);
-    if (threadIdx.x == 0) {
-        places.state[0] = running;
-        places.state[1] = (places.is_first ? 0 : places.state[1]) | (any_beyond ? STATUS_NO_ROOM : 0);
-        if (places.is_first) {
-            *places.checksummed_records = 0;
-        }
-        *places.done = 0;
-    }
-}
-
 // One block for each chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_layout(Geometry geometry, ChunkBatch batch, EncodedTiles encoded, RecordHeads heads, RecordPlan *plans,
@@ -436,6 +400,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (shared.is_last) {
-        place_records(shared, batch.chunks, plans, places);
+        place_records<THREADS>(batch.chunks, plans, places, shared.warp_sums);
     }
 }

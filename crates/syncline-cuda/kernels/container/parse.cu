@@ -9,7 +9,6 @@
 #include "device/warp.cuh"
 #include "container/parse.cuh"
 #include "container/parse_codes.cuh"
-#include "container/parse_lists.cuh"
 
 // Reads metas, and counts the strips before each tile. Called by the whole block.
 __device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
@@ -166,40 +165,6 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
     return 0;
 }
 
-// Checks that the bytes between sections are zeros.
-__device__ inline uint32_t check_padding(const Records &records, const Record &record) {
-    bool wrong = false;
-    uint64_t end = record.start + RECORD_HEADER_BYTES + SECTIONS * 4;
-    for (uint32_t i = 0; i < SECTIONS; ++i) {
-        const Section section = record.sections[i];
-        if (section.length > 0) {
-            const uint64_t at = end + threadIdx.x;
-            wrong |= at < section.offset && records.input[at] != 0;
-            end = section.offset + section.length;
-        }
-    }
-    return wrong ? PARSE_SECTIONS : 0;
-}
-
-// Compares a record's stored hash with that of its bytes. Called by block `part` of up to `hashing.parts`. A record
-// that does not lie within the input does not differ: parsing reports it.
-__device__ inline void check_hash(const Records &records, uint32_t number, const Hashing &hashing, uint32_t part,
-                                  ChainScratch &scratch) {
-    const uint64_t start = records.first + uint64_t(records.starts[number]) * 16;
-    const uint32_t length = (records.starts[number + 1] - records.starts[number]) * 16;
-    const bool there = length >= RECORD_HEADER_BYTES && length / HASH_BLOCK <= hashing.longest &&
-                       start <= records.input_bytes && length <= records.input_bytes - start;
-    const HashInput input{records.input + start, there ? length - 8 : 0, HASH_AT, 8};
-    const HashParts parts(uint32_t(input.blocks()), hashing.parts);
-    uint64_t hash;
-    if (part < parts.count &&
-        hash_by_parts(input, parts, part, hashing.sums + uint64_t(number) * hashing.longest * HASH_LANES,
-                      hashing.progress + number, scratch, hash) &&
-        threadIdx.x == 0) {
-        hashing.differs[number] = there && hash_at(input.bytes + HASH_AT) != hash;
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry,
                     const __grid_constant__ ChunkBatch batch, const __grid_constant__ Parsed to,
@@ -212,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         return;
     }
     const Chunk chunk = chunk_of_batch(batch, number);
-    const Record record = read_record(records, batch.first_chunk + number, number);
+    const Record record = read_record(records, batch.first_chunk + number, number, KIND_QUANTIZED, CODES + 1);
     const bool quantized = record.status == 0 && record.kind != KIND_RAW;
     uint32_t problems = 0;
     if (role == ROLE_RECORD) {

@@ -2,7 +2,10 @@
 //
 // ELEMENT_BYTES  of an element: 1, 2, 4, or 8
 #pragma once
-#include "container/parse.cuh"
+#include "container/records.cuh"
+
+// Blocks of threads that read the list of verbatim values of a chunk.
+constexpr uint32_t LIST_BLOCKS = 2;
 
 // Reads the list of verbatim values: where it is, and the first entry of each tile. Called by block `part` of
 // LIST_BLOCKS.

@@ -9,6 +9,7 @@
 #include "format/constants.cuh"
 #include "strips/constants.cuh"
 
+using format::KIND_BLOCKS;
 using format::KIND_QUANTIZED;
 using format::KIND_RAW;
 // Maximum chunks of a batch.
@@ -18,6 +19,8 @@ constexpr uint32_t MAX_CHUNKS = sizeof(Records::starts) / 4 - 1;
 constexpr uint32_t PROBLEM_WORDS = 12, DECODE_PROBLEM = PROBLEM_WORDS - 1;
 // The bit of codewords that are wrong.
 constexpr uint32_t PROBLEM_CODEWORDS = 512;
+// Bits of the sections of blocks, and of blocks that are wrong.
+constexpr uint32_t PARSE_PLAN = 2048, PARSE_SIZES = 4096, PARSE_ANCHORS = 8192, PROBLEM_BLOCK = 16384;
 
 // Bits of a decoding table's index, and its entries.
 constexpr uint32_t STRIP_TABLE = 1u << strips::MAX_LENGTH;

@@ -46,13 +46,17 @@ __device__ inline uint32_t strips_of(uint32_t meta, uint32_t elements) {
            (meta_constant(meta) ? 0 : ceil_div(elements, strips::STRIP_LEN));
 }
 
-__device__ inline uint32_t aligned(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
-
 // Returns where a section starts in its record; with USED_SECTIONS, the bytes of the record.
 __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t section) {
-    uint32_t at = aligned(RECORD_HEADER_BYTES + 4 * SECTIONS, ALIGNMENT);
+    uint32_t at = align_up(RECORD_HEADER_BYTES + 4 * SECTIONS, ALIGNMENT);
     for (uint32_t i = 0; i < section; ++i) {
-        at += aligned(lengths[i], ALIGNMENT);
+        at += align_up(lengths[i], ALIGNMENT);
     }
     return at;
+}
+
+// Returns the bytes of the checksums of pieces, which start at a byte of the record, with codes of so many bytes.
+__device__ inline uint32_t checksum_bytes(uint32_t at, uint32_t codes) {
+    const uint32_t pieces = ceil_div(at, PIECE_BYTES) + ceil_div(align_up(codes, ALIGNMENT), PIECE_BYTES);
+    return codes > format::LONGEST_WITHOUT_PIECES ? CHECKSUM_BYTES * pieces : 0;
 }

@@ -28,14 +28,14 @@ __device__ inline void write_header(const RecordPlan &plan, uint64_t chunk, uint
         out[5] = 0;
     }
     constexpr uint32_t TABLE = RECORD_HEADER_BYTES / 4;
-    if (plan.kind == KIND_QUANTIZED && threadIdx.x < aligned(TABLE + SECTIONS, ALIGNMENT / 4) - TABLE) {
+    if (plan.kind == KIND_QUANTIZED && threadIdx.x < align_up(TABLE + SECTIONS, ALIGNMENT / 4) - TABLE) {
         out[TABLE + threadIdx.x] = threadIdx.x < USED_SECTIONS ? plan.lengths[threadIdx.x] : 0;
     }
 }
 
 // Writes zeros from a byte to the next multiple of the alignment.
 __device__ inline void write_padding(uint8_t *out, uint32_t from) {
-    if (from + threadIdx.x < aligned(from, ALIGNMENT)) {
+    if (from + threadIdx.x < align_up(from, ALIGNMENT)) {
         out[from + threadIdx.x] = 0;
     }
 }
@@ -75,7 +75,7 @@ __device__ inline void write_verbatim(const Geometry &geometry, uint64_t first_t
                                       const TileFacts *facts, const uint32_t *starts, const uint32_t *words,
                                       const Element *input, uint64_t first_element, uint32_t count, const Rank &rank,
                                       uint32_t *out) {
-    const uint32_t values_at = aligned(1 + count, 2);
+    const uint32_t values_at = align_up(1 + count, 2);
     Element *values = reinterpret_cast<Element *>(out + values_at);
     if (rank.thread == 0) {
         out[0] = count;

@@ -160,19 +160,7 @@ impl RecordLayouter {
         }
         let measured = encoded.errors.is_some();
         let mut laid_out = LaidOut::new(frame, geometry, batch, element_bytes, measured)?;
-        let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
-        let (checksummed_records, done) = (progress.checksummed(), progress.done());
-        let mut lengths = progress.lengths.slice_mut(first as usize..);
-        let places = RecordPlaces {
-            room,
-            start: progress.start,
-            state: progress.state.device_ptr_mut(&stream).0,
-            starts: laid_out.starts.device_ptr_mut(&stream).0,
-            lengths: lengths.device_ptr_mut(&stream).0,
-            checksummed_records,
-            done,
-            is_first,
-        };
+        let places = progress.places(first, room, &mut laid_out.starts);
         let (encoded, heads) = (EncodedTiles::new(&stream, encoded), laid_out.heads(&stream));
         let grid = Grid::new(batch.chunks(), THREADS).early(true);
         // SAFETY: `fits` shows that there is an entry for each chunk, tile, and strip, and `LaidOut::new` allocated for

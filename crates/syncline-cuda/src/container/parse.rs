@@ -148,7 +148,7 @@ impl RecordParser {
 }
 
 /// Returns the kernel's argument for the records of a batch.
-fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> Result<DeviceRecords> {
+pub(crate) fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> Result<DeviceRecords> {
     if records.lengths.len() != chunks || chunks == 0 || chunks > MAX_CHUNKS {
         return Err(CudaError::invalid(format!("a batch needs one record per chunk, and at most {MAX_CHUNKS}")));
     }

@@ -51,7 +51,7 @@ impl<'a> Parsed<'a> {
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory).
-    pub(super) fn new(
+    pub(crate) fn new(
         frame: &mut Frame<'a>,
         header: &Header,
         geometry: &DeviceGeometry,

@@ -4,10 +4,10 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut};
+use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtrMut};
 use syncline_core::container::ALIGNMENT;
 
-use super::structs::StreamReport;
+use super::structs::{RecordPlaces, StreamReport};
 use crate::device::Pinned;
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -79,13 +79,30 @@ impl Progress {
         self.lengths.len() as u64
     }
 
+    /// Returns where kernels place the records of a batch, before which the stream has `first` chunks, in an output of
+    /// `room` bytes. `starts` is memory for the start of each record.
+    pub(crate) fn places(&mut self, first: u64, room: u64, starts: &mut CudaViewMut<'_, u64>) -> RecordPlaces {
+        let is_first = u64::from(!std::mem::replace(&mut self.started, true));
+        let (checksummed_records, done) = (self.checksummed(), self.done());
+        RecordPlaces {
+            room,
+            start: self.start,
+            state: self.state.device_ptr_mut(&self.stream).0,
+            starts: starts.device_ptr_mut(&self.stream).0,
+            lengths: self.lengths.slice_mut(first as usize..).device_ptr_mut(&self.stream).0,
+            checksummed_records,
+            done,
+            is_first,
+        }
+    }
+
     /// Returns the address of the 32-bit counter of checksummed records.
     pub(super) fn checksummed(&mut self) -> CUdeviceptr {
         self.state.device_ptr_mut(&self.stream).0 + CHECKSUMMED_AT as u64
     }
 
     /// Returns the address of the 32-bit counter of planned records, 0 between batches.
-    pub(super) fn done(&mut self) -> CUdeviceptr {
+    fn done(&mut self) -> CUdeviceptr {
         self.state.device_ptr_mut(&self.stream).0 + DONE_AT as u64
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use syncline_core::container::{ALIGNMENT, RECORD_HEADER_LEN};
 
 use super::hash::{ExcludedRange, Hasher, Pieces};
@@ -10,6 +10,7 @@ use super::layout::{LaidOut, RecordLayouter};
 use super::progress::Progress;
 use super::table::{StreamEnd, TableWriter};
 use super::write::RecordWriter;
+use crate::blocks::{BlockEncoder, EncodedBatch};
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -22,6 +23,11 @@ pub struct RecordMaker {
     writer: RecordWriter,
     hasher: Hasher,
     table: TableWriter,
+}
+
+/// Returns the most bytes of a record of elements of so many bytes.
+pub(crate) fn longest_record(geometry: &DeviceGeometry, element_bytes: u32) -> u32 {
+    (RECORD_HEADER_LEN as u64 + geometry.chunk_elements() * u64::from(element_bytes)) as u32 + ALIGNMENT as u32
 }
 
 /// The chunks of a batch, their elements, and their encoded tiles.
@@ -68,21 +74,48 @@ impl RecordMaker {
     ) -> Result<LaidOut<'a>> {
         let RecordInput { geometry, batch, encoded, slab, element_bytes } = input;
         let stream = frame.stream().clone();
-        let mut hash_progress = frame.zeros::<u64>(batch.chunks() as usize)?;
         let sizes = (element_bytes, output.len() as u64);
         let mut laid_out = self.layouter.lay_out(frame, geometry, (batch, first), encoded, sizes, progress)?;
         self.writer.write(&stream, geometry, &mut laid_out, encoded, slab, output)?;
-        let chunk_elements = geometry.chunk_elements();
-        let longest = (RECORD_HEADER_LEN as u64 + chunk_elements * u64::from(element_bytes)) + ALIGNMENT as u64;
-        let checksummed = progress.checksummed();
-        let lengths = progress.lengths.slice(first as usize..(first + u64::from(batch.chunks())) as usize);
-        let starts = laid_out.starts.as_view();
-        let pieces =
-            Pieces { starts: &starts, lengths: &lengths, longest: longest as u32, excluded: ExcludedRange::RECORD };
         // The bits of the tiles are in their records.
-        let memory = (&mut hash_progress, &mut encoded.words);
-        self.hasher.checksum_counted(frame, output, &pieces, memory, checksummed)?;
+        let records = (&laid_out.starts.as_view(), longest_record(geometry, element_bytes), first);
+        self.checksum(frame, records, progress, &mut encoded.words, output)?;
         Ok(laid_out)
+    }
+
+    /// Writes the records of a batch of blocks, as [`Self::write`] does those of tiles.
+    ///
+    /// # Errors
+    /// Those of [`BlockEncoder::encode`].
+    pub fn write_blocks<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        encoder: &BlockEncoder,
+        (slab, constants): (&Slab<'_>, &CudaView<'_, u64>),
+        (batch, first): (&ChunkBatch, u64),
+        progress: &mut Progress,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<EncodedBatch<'a>> {
+        let mut made = encoder.encode(frame, slab, (batch, first), constants, progress, output)?;
+        let (starts, mut memory) = made.starts_and_memory();
+        self.checksum(frame, (&starts, encoder.longest_record(), first), progress, &mut memory, output)?;
+        Ok(made)
+    }
+
+    /// Writes the checksums of records, of which the stream has so many before. The contents of `memory` are lost.
+    fn checksum(
+        &self,
+        frame: &mut Frame<'_>,
+        (starts, longest, first): (&CudaView<'_, u64>, u32, u64),
+        progress: &mut Progress,
+        memory: &mut CudaViewMut<'_, u32>,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        let mut hash_progress = frame.zeros::<u64>(starts.len())?;
+        let checksummed = progress.checksummed();
+        let lengths = progress.lengths.slice(first as usize..first as usize + starts.len());
+        let pieces = Pieces { starts, lengths: &lengths, longest, excluded: ExcludedRange::RECORD };
+        self.hasher.checksum_counted(frame, output, &pieces, (&mut hash_progress, memory), checksummed)
     }
 
     /// Queues the end of a stream behind its last batch: the header in front of the records, and the table and the

@@ -118,7 +118,7 @@ device_struct! {
 device_struct! {
     /// Destination of the records, and the state of the stream.
     #[derive(Clone, Copy)]
-    pub(super) struct RecordPlaces {
+    pub(crate) struct RecordPlaces {
         /// Size of the output in bytes.
         pub(super) room: u64,
         /// Start of the stream's first record in bytes.
@@ -263,7 +263,7 @@ device_struct! {
 device_struct! {
     /// The batch's records in the input. They are adjacent; `starts` counts units of 16 bytes from `first`.
     #[derive(Clone, Copy)]
-    pub(super) struct DeviceRecords = "Records" {
+    pub(crate) struct DeviceRecords = "Records" {
         pub(super) input: CUdeviceptr as "const uint8_t *",
         pub(super) input_bytes: u64,
         pub(super) first: u64,
@@ -275,7 +275,7 @@ device_struct! {
 device_struct! {
     /// Arguments for comparing the records' hashes in additional blocks of the parsing kernel.
     #[derive(Clone, Copy, Default)]
-    pub(super) struct DeviceHashing = "Hashing" {
+    pub(crate) struct DeviceHashing = "Hashing" {
         /// Memory for the sums of `longest` KiB per record.
         pub(super) sums: CUdeviceptr as "uint64_t *",
         /// One word per record, 0 before and after.
@@ -284,6 +284,6 @@ device_struct! {
         pub(super) differs: CUdeviceptr as "uint32_t *",
         pub(super) longest: u32,
         /// Maximum blocks per record; 0: hashes are not compared here.
-        pub(super) parts: u32,
+        pub(crate) parts: u32,
     }
 }

@@ -12,7 +12,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[Values::C, Request::C];
 device_struct! {
     /// The constants from the stream's header that map integers to values.
     #[derive(Debug, Clone, Copy)]
-    pub(super) struct Values {
+    pub(crate) struct Values {
         pub(super) step: f64,
         /// With the fill patterns.
         pub(super) origin: Origin,
@@ -33,7 +33,7 @@ device_struct! {
 }
 
 impl Values {
-    pub(super) fn new(header: &Header) -> Self {
+    pub(crate) fn new(header: &Header) -> Self {
         let high = header.step as f32;
         let range = header.range.unwrap_or((0.0, 0.0));
         let ([low, high_end], [narrow_low, narrow_high]) =
@@ -56,20 +56,20 @@ impl Values {
 device_struct! {
     /// The tiles and elements that a launch decodes.
     #[derive(Debug, Clone, Copy)]
-    pub(super) struct Request {
+    pub(crate) struct Request {
         /// First tile of the batch.
-        pub(super) first_tile: u64,
-        pub(super) tiles_start: u64,
-        pub(super) tiles_end: u64,
+        pub(crate) first_tile: u64,
+        pub(crate) tiles_start: u64,
+        pub(crate) tiles_end: u64,
         /// Number in the array of the first element of the output.
-        pub(super) first_element: u64,
+        pub(crate) first_element: u64,
         /// Tiles of the batch.
-        pub(super) tiles: u32,
+        pub(crate) tiles: u32,
         /// Whether the kernel of any tiles decodes only those that are listed.
-        pub(super) only_listed: u32,
+        pub(crate) only_listed: u32,
         /// Whether every row of a tile starts on a multiple of 16 bytes.
-        pub(super) vectors: u32,
+        pub(crate) vectors: u32,
         /// Padding.
-        pub(super) unused: u32,
+        pub(crate) unused: u32,
     }
 }

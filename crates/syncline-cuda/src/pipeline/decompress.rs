@@ -6,17 +6,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
+use syncline_core::geometry::TileSize;
 
 use scratch::{Scratch, Sizes};
 
 use super::StreamInfo;
 use super::batches::Batch;
+use crate::blocks::{BlockDecoder, ParsedBatch};
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::container::parse::{Hashing, PROBLEM_HASH, RecordLocations, RecordParser, Records, problem_text};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::MAX_CHUNKS;
 use crate::decode::{Decoding, TileDecoder};
-use crate::device::{Device, fetch};
+use crate::device::{Device, Frame, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::predict::InterpolationPlans;
@@ -35,13 +37,34 @@ pub struct Decompressor {
     info: StreamInfo,
     geometry: DeviceGeometry,
     parser: RecordParser,
-    decoder: TileDecoder,
-    plans: InterpolationPlans,
+    stages: Stages,
     hasher: Hasher,
     scratch: Scratch,
     chunks_in_batch: u64,
     /// The batches of the whole array, computed in advance because the device idles until the host's first launch.
     batches: Arc<[Batch]>,
+}
+
+/// The stages of a stream's chunks.
+#[derive(Debug)]
+enum Stages {
+    Tiles { decoder: TileDecoder, plans: InterpolationPlans },
+    Blocks(BlockDecoder),
+}
+
+/// The parsed records of a batch, and the stage that decodes them.
+enum Found<'s, 'a> {
+    Tiles(&'s TileDecoder, &'s InterpolationPlans, Box<Parsed<'a>>),
+    Blocks(&'s BlockDecoder, Box<ParsedBatch<'a>>),
+}
+
+impl Found<'_, '_> {
+    fn decode(&mut self, frame: &mut Frame<'_>, work: Decoding<'_, '_>) -> Result<()> {
+        match self {
+            Self::Tiles(decoder, plans, parsed) => decoder.decode(frame, parsed, plans, work),
+            Self::Blocks(decoder, parsed) => decoder.decode(frame, parsed, work),
+        }
+    }
 }
 
 impl Decompressor {
@@ -68,7 +91,10 @@ impl Decompressor {
         info.check_decompressible()?;
         let (header, tiling) = (info.header(), info.geometry());
         let (scratch, plans) = former.map_or((None, None), |former| {
-            let plans = former.info.has_plans_of(info).then_some(former.plans);
+            let plans = match former.stages {
+                Stages::Tiles { plans, .. } if former.info.has_plans_of(info) => Some(plans),
+                _ => None,
+            };
             (Some(former.scratch), plans)
         });
         let in_chunk = u64::from(tiling.tiles_per_chunk()) * tiling.unclipped_len();
@@ -85,11 +111,17 @@ impl Decompressor {
             }
             None => Scratch::new(&stream, &sizes)?,
         };
+        let stages = match header.tile_size {
+            TileSize::Block => Stages::Blocks(BlockDecoder::new(device, header, tiling)?),
+            _ => Stages::Tiles {
+                decoder: TileDecoder::new(device, &stream, header, tiling)?,
+                plans: plans.map_or_else(|| InterpolationPlans::of_stream(&stream, header, tiling), Ok)?,
+            },
+        };
         let mut decompressor = Self {
             geometry: DeviceGeometry::new(tiling),
             parser: RecordParser::new(device, header.element_type.size())?,
-            decoder: TileDecoder::new(device, &stream, header, tiling)?,
-            plans: plans.map_or_else(|| InterpolationPlans::of_stream(&stream, header, tiling), Ok)?,
+            stages,
             hasher: Hasher::new(device)?,
             scratch,
             chunks_in_batch,
@@ -108,7 +140,11 @@ impl Decompressor {
 
     /// Returns the bytes of device memory that the decompressor holds.
     pub fn workspace_bytes(&self) -> usize {
-        self.scratch.bytes() + self.plans.bytes()
+        let of_plans = match &self.stages {
+            Stages::Tiles { plans, .. } => plans.bytes(),
+            Stages::Blocks(_) => 0,
+        };
+        self.scratch.bytes() + of_plans
     }
 
     /// Frees the scratch memory that grows with the arrays, which the next call allocates again.
@@ -121,7 +157,10 @@ impl Decompressor {
         let (mut main, mut side) = (0, 0);
         for own in &*self.batches {
             let count = own.geometry.chunks() as usize;
-            let mut bytes = Parsed::workspace(&self.geometry, &own.geometry);
+            let mut bytes = match &self.stages {
+                Stages::Tiles { .. } => Parsed::workspace(&self.geometry, &own.geometry),
+                Stages::Blocks(blocks) => blocks.workspace(&own.geometry),
+            };
             match Hashing::pays(own.longest()) {
                 true => bytes += Hashing::workspace(count, own.longest()),
                 false => {
@@ -239,7 +278,17 @@ impl Decompressor {
         *progress_is_clear = false;
         let hashing = (!beside).then_some(Hashing { longest, progress: &mut progress, differs: &mut differs });
         let header = self.info.header();
-        let mut parsed = self.parser.parse(&mut frame, records, header, &self.geometry, geometry, problems, hashing)?;
+        let whole = &self.geometry;
+        let mut found = match &self.stages {
+            Stages::Tiles { decoder, plans } => {
+                let parsed = self.parser.parse(&mut frame, records, header, whole, geometry, problems, hashing)?;
+                Found::Tiles(decoder, plans, Box::new(parsed))
+            }
+            Stages::Blocks(decoder) => {
+                let parsed = decoder.parse(&mut frame, records, header, geometry, problems, hashing)?;
+                Found::Blocks(decoder, Box::new(parsed))
+            }
+        };
         let rest = || -> Result<()> {
             if beside {
                 side.follow()?;
@@ -255,14 +304,12 @@ impl Decompressor {
             }
             let work = Decoding {
                 input: &input.slice(..),
-                parsed: &mut parsed,
                 batch: geometry,
-                plans: &self.plans,
                 tiles,
                 output: &mut output.slice_mut(..),
                 first_element,
             };
-            self.decoder.decode(&mut frame, work)
+            found.decode(&mut frame, work)
         };
         let done = rest();
         if beside {

@@ -10,6 +10,7 @@ use syncline_core::error::{Error, Location};
 use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 
+use crate::blocks::check_element;
 use crate::device::fetch;
 use crate::error::{CudaError, Result};
 
@@ -74,17 +75,14 @@ impl StreamInfo {
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] for lossless streams, which
-    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, and for streams of blocks.
+    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, and for blocks of element types
+    /// other than `f32` and `f64`.
     pub fn check_decompressible(&self) -> Result<()> {
-        let Header { pipeline, tile_size, .. } = &self.header;
+        let Header { pipeline, element_type, tile_size, .. } = &self.header;
         if *pipeline == Pipeline::Lossless {
             return Err(CudaError::Unsupported("lossless streams have a decompressor of their own".into()));
         }
-        if *tile_size == TileSize::Block {
-            let text = "streams of blocks are not decompressed on the GPU: use the CPU";
-            return Err(CudaError::Unsupported(text.into()));
-        }
-        Ok(())
+        if *tile_size == TileSize::Block { check_element(*element_type) } else { Ok(()) }
     }
 
     /// Checks that a lossless stream has the index with which GPUs decode.
@@ -194,9 +192,16 @@ mod tests {
             let error = info(element, Pipeline::Lossless).check_decompressible().unwrap_err();
             assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("lossless")), "{error}");
         }
-        let mut blocks = info(ElementType::F32, Pipeline::Quantized);
-        blocks.header.tile_size = TileSize::Block;
-        let error = blocks.check_decompressible().unwrap_err();
-        assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("blocks")), "{error}");
+        for element in ElementType::ALL {
+            let mut blocks = info(element, Pipeline::Quantized);
+            blocks.header.tile_size = TileSize::Block;
+            match blocks.check_decompressible() {
+                Ok(()) => assert!(element.is_computed(), "{element}"),
+                Err(CudaError::Unsupported(text)) => {
+                    assert!(!element.is_computed() && text.contains("blocks"), "{text}")
+                }
+                Err(other) => panic!("{element}: {other}"),
+            }
+        }
     }
 }

@@ -106,14 +106,13 @@ fn left_over<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8]) -
     let decoder = TileDecoder::new(device, stream, &header, &geometry).unwrap();
     let work = Decoding {
         input: &input.as_view(),
-        parsed: &mut parsed,
         batch: &batch,
-        plans: &InterpolationPlans::of_stream(stream, &header, &geometry).unwrap(),
         tiles: 0..geometry.tiles(),
         output: &mut output.as_view_mut(),
         first_element: 0,
     };
-    decoder.decode(&mut frame, work).unwrap();
+    let plans = InterpolationPlans::of_stream(stream, &header, &geometry).unwrap();
+    decoder.decode(&mut frame, &mut parsed, &plans, work).unwrap();
     assert!(stream.clone_dtoh(&parsed.problems).unwrap().iter().all(|&bits| bits == 0));
     stream.clone_dtoh(&parsed.listed.slice(..1)).unwrap()[0]
 }

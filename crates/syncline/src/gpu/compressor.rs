@@ -23,7 +23,6 @@ use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
-use crate::backend::BLOCKS_ON_CPU;
 use crate::io::ReadAt;
 use crate::options::CompressOptions;
 use crate::report::Summary;
@@ -299,13 +298,13 @@ impl Compressor {
                 none => none.insert(LossyCompressor::new(self.device, &self.stream, Sizing::Measured)?),
             };
             let input = input.as_view();
-            let mut of_device = device_options(options)?;
+            let mut of_device = device_options(options);
             if options.tile().is_none() {
                 let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
                 let array = DeviceArray { stream: &self.stream, bytes: &input };
                 let array = ArraySource::new(&array, 0, element_type);
-                of_device.tile_size =
-                    tile_size::choose(&array, element_type, shape, options, &resolved, &TileSize::TILES)?;
+                let sizes: &[TileSize] = if element_type.is_computed() { &TileSize::ALL } else { &TileSize::TILES };
+                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved, sizes)?;
             }
             compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
         };
@@ -461,22 +460,18 @@ impl Compressor {
 
 /// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample, and
 /// large in place of blocks for pointwise bounds, as on the CPU.
-///
-/// # Errors
-/// [`CudaError::Unsupported`] for blocks.
-pub(super) fn device_options(options: &CompressOptions) -> std::result::Result<DeviceOptions, CudaError> {
+pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
     let tile_size = match (options.tile(), options.bound()) {
         (Some(TileSize::Block), Bound::PwRel(_)) => TileSize::Large,
-        (Some(TileSize::Block), _) => return Err(CudaError::Unsupported(BLOCKS_ON_CPU.into())),
         (size, _) => size.unwrap_or_default(),
     };
-    Ok(DeviceOptions {
+    DeviceOptions {
         fill: options.fill(),
         rewritable: options.rewritable(),
         interpolates: options.interpolates(),
         tile_size,
         ..DeviceOptions::new(options.bound())
-    })
+    }
 }
 
 /// An array in device memory, of which the host reads a sample.

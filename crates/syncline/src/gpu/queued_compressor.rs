@@ -47,8 +47,8 @@ impl QueuedCompressor {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a bound that the element type does not support.
     /// [`Error::Gpu`](crate::Error::Gpu) for what takes the host's decisions: a PSNR, and fill values that are to be
-    /// detected; for lossless streams, and for blocks, which the CPU alone compresses; if the GPU fails or has too
-    /// little memory, or if a CUDA graph captures `stream`.
+    /// detected; for lossless streams, and for blocks of elements other than `f32` and `f64`; if the GPU fails or has
+    /// too little memory, or if a CUDA graph captures `stream`.
     pub unsafe fn new(
         ordinal: usize,
         element_type: ElementType,
@@ -61,7 +61,7 @@ impl QueuedCompressor {
         // SAFETY: the caller promises that the stream lives as long as this object.
         let stream = unsafe { borrow_stream(device, stream) }.map_err(error)?;
         check_not_captured(&stream).map_err(error)?;
-        let options = &device_options(options).map_err(error)?;
+        let options = &device_options(options);
         let inner =
             pipeline::Compressor::new(device, &stream, Sizing::WorstCase { element_type, shape: &shape, options });
         Ok(Self { inner: inner.map_err(error)?, stream, element_type, shape })

@@ -49,7 +49,7 @@ fn field(element_type: ElementType, count: u64) -> Vec<u8> {
 }
 
 /// Returns the stream and the decompressed elements of the CPU. For an array in device memory, a sample, which here is
-/// the array, chooses between small and large tiles alone.
+/// the array, chooses between the sizes that the GPU has.
 fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &CompressOptions) -> (Vec<u8>, Vec<u8>) {
     let array = ArrayView::from_bytes(bytes, element_type, shape).unwrap();
     let with_tiles = |size| {
@@ -58,7 +58,10 @@ fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &Compr
     };
     let stream = match options.tile() {
         Some(size) => with_tiles(size),
-        None => TileSize::TILES.map(with_tiles).into_iter().min_by_key(Vec::len).unwrap(),
+        None => {
+            let sizes: &[TileSize] = if element_type.is_computed() { &TileSize::ALL } else { &TileSize::TILES };
+            sizes.iter().map(|&size| with_tiles(size)).min_by_key(Vec::len).unwrap()
+        }
     };
     let back = decompress(&stream, &DecompressOptions::new().with_backend(Backend::Cpu)).unwrap();
     let elements = back.bytes().to_vec();
@@ -112,6 +115,33 @@ fn streams_without_an_index_are_refused() {
         };
         for error in [made.unwrap_err(), back.unwrap_err()] {
             assert!(error.to_string().contains("without an index"), "{bound:?}: {error}");
+        }
+    }
+}
+
+/// Blocks of other types than `f32` and `f64` have no kernels.
+#[test]
+fn blocks_of_other_types_are_refused() {
+    let Some((mut compressor, _shared)) = compressor() else { return };
+    let shape = Shape::new(&[20, 30]).unwrap();
+    let blocks = Advanced::default().with_tile(TileSize::Block);
+    let options = CompressOptions::new(Bound::Abs(3.0)).with_advanced(blocks);
+    for element_type in [ElementType::F16, ElementType::I32] {
+        let bytes = field(element_type, shape.len());
+        let (input, output) = (compressor.upload(&bytes).unwrap(), compressor.allocate(bytes.len()).unwrap());
+        let stream = compressor.upload(&on_cpu(&bytes, element_type, shape, &options).0).unwrap();
+        // SAFETY: all are live buffers of this device, which nothing else uses.
+        let errors = unsafe {
+            [
+                compressor.compress_to_buffer(input.bytes(), element_type, shape, &options, null_mut()).map(drop),
+                compressor.decompress(stream.bytes(), output.bytes(), null_mut()).map(drop),
+                QueuedCompressor::new(0, element_type, shape, &options, null_mut()).map(drop),
+                Decompressor::new(0, stream.bytes(), null_mut()).map(drop),
+            ]
+        };
+        for error in errors.map(Result::unwrap_err) {
+            let named = format!("blocks of {element_type}");
+            assert!(matches!(&error, Error::Gpu { message, .. } if message.contains(&named)), "{error}");
         }
     }
 }

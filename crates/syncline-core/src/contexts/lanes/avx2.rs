@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::{Decoder, FIRST_BITS, SlotTables, TABLES};
+use crate::contexts::symbol::FIRST_MASK;
 use crate::contexts::table::{TABLE_LOG2, TOTAL};
 use crate::simd::Avx2;
 
@@ -142,6 +143,7 @@ fn group<const VECTORS: usize>(
     let (zero, one) = (_mm256_setzero_si256(), _mm256_set1_epi32(1));
     let slot_mask = _mm256_set1_epi32(TOTAL as i32 - 1);
     let first_bits = _mm256_set1_epi32(FIRST_BITS as i32);
+    let last_code = _mm256_set1_epi32(i32::from(FIRST_MASK) - 1);
     let (mut symbols, mut counts, mut bits) = ([zero; VECTORS], [zero; VECTORS], [zero; VECTORS]);
     let mut most = zero;
     for v in 0..VECTORS {
@@ -157,6 +159,7 @@ fn group<const VECTORS: usize>(
         let state = _mm256_mullo_epi32(frequency, _mm256_srli_epi32::<LOG2>(states[v]));
         let state = _mm256_add_epi32(state, offset);
         let count = _mm256_max_epi32(_mm256_srli_epi32::<2>(symbol), _mm256_min_epi32(symbol, one));
+        let count = _mm256_andnot_si256(_mm256_cmpgt_epi32(symbol, last_code), count);
         let first = _mm256_min_epi32(count, first_bits);
         let mask = _mm256_sub_epi32(_mm256_sllv_epi32(one, first), one);
         bits[v] = _mm256_and_si256(state, mask);

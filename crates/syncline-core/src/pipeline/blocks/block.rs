@@ -3,10 +3,12 @@
 mod decode;
 mod encode;
 
+use super::anchors::Anchor;
 use super::plan::{Division, Order, Plan};
+use super::quantizer::Quantizer;
 use super::units::Boxes;
-use crate::contexts::Event;
 use crate::contexts::lanes::{Events, lanes_of};
+use crate::contexts::{Contexts, Event, EventCounts, code_of_mask, mask_of_code, segments};
 use crate::geometry::Tile;
 use crate::predict::levels::{Classes, Level, coarser, join, joined, levels_of};
 use crate::quantize::Real;
@@ -20,9 +22,9 @@ pub(super) struct Block<T> {
     plan: Plan,
     /// The elements of each level but the finest, and the anchors behind them.
     coarse: Vec<Vec<T>>,
-    /// One byte for each element of each level, and behind them for each anchor: 1 if it is excluded.
-    excluded: Vec<Vec<u8>>,
-    any_excluded: bool,
+    /// One byte for each element of each level, and behind them for each anchor: 0, or the number of its mask plus 1.
+    masks: Vec<Vec<u8>>,
+    any_masks: bool,
     /// Reconstructed values and codes of each level.
     values: Classes<T>,
     codes: Vec<Classes<i32>>,
@@ -31,14 +33,15 @@ pub(super) struct Block<T> {
     code_lattice: Vec<i32>,
     next_codes: Vec<i32>,
     arranged: Vec<T>,
-    /// The numbers of the tables of a run, and its codes.
-    of_run: Vec<u8>,
-    run_codes: Vec<i32>,
+    /// The contexts of a class of a unit, its codes, and memory for its runs.
+    contexts: Vec<u8>,
+    class_codes: Vec<i32>,
+    run_memory: segments::RunMemory,
     /// Sums of magnitudes of a row.
     sums: Vec<i32>,
     /// Differences between values and predictions of the slice before.
     before: Vec<T>,
-    pub anchors: Vec<i32>,
+    pub anchors: Vec<Anchor>,
     /// The codes of each unit with their contexts: those of all levels but the finest, and those of the finest by unit.
     /// Units of earlier blocks are before these.
     units: Vec<UnitEvents>,
@@ -57,12 +60,14 @@ fn count_units(boxes: &Boxes, division: Division) -> usize {
     }
 }
 
-/// The events of a unit: those of all elements of its runs, and where each run ends.
+/// The events of a unit that are coded, and where each list of them ends.
 #[derive(Debug, Default)]
 pub(super) struct UnitEvents {
     events: Vec<Event>,
     ends: Vec<u32>,
     lanes: usize,
+    /// The events of all elements of the class that is worked on.
+    of_class: Vec<Event>,
 }
 
 impl UnitEvents {
@@ -72,12 +77,10 @@ impl UnitEvents {
         self.lanes = lanes;
     }
 
-    /// Ends a run, unless it is empty.
-    fn end_run(&mut self) {
-        let end = self.events.len() as u32;
-        if self.ends.last().copied().unwrap_or(0) < end {
-            self.ends.push(end);
-        }
+    /// Ends a class.
+    fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
+        segments::append(&self.of_class, contexts, (&mut self.events, &mut self.ends, counts));
+        self.of_class.clear();
     }
 
     /// Returns the events, and the number of states that they are coded with.
@@ -103,16 +106,17 @@ impl<T: Real> Default for Block<T> {
             boxes: Boxes::new([1; 3], None, Division::One),
             plan,
             coarse: Vec::new(),
-            excluded: Vec::new(),
-            any_excluded: false,
+            masks: Vec::new(),
+            any_masks: false,
             values: Classes::default(),
             codes: Vec::new(),
             lattice: Vec::new(),
             code_lattice: Vec::new(),
             next_codes: Vec::new(),
             arranged: Vec::new(),
-            of_run: Vec::new(),
-            run_codes: Vec::new(),
+            contexts: Vec::new(),
+            class_codes: Vec::new(),
+            run_memory: segments::RunMemory::default(),
             sums: Vec::new(),
             before: Vec::new(),
             anchors: Vec::new(),
@@ -133,7 +137,7 @@ impl<T: Real> Block<T> {
         }
         (self.extent, self.plan, self.order) = (extent, plan, order);
         self.coarse.resize_with(self.levels.len(), Vec::new);
-        self.excluded.resize_with(self.levels.len() + 1, Vec::new);
+        self.masks.resize_with(self.levels.len() + 1, Vec::new);
         self.codes.resize_with(self.levels.len(), Classes::default);
     }
 
@@ -152,13 +156,13 @@ impl<T: Real> Block<T> {
         self.levels.last().map_or_else(|| self.order.of(self.extent)[0], |level| level.class_len(0))
     }
 
-    /// Takes which elements are excluded, one byte each in raster order.
-    pub fn exclude(&mut self, excluded: Option<&[u8]>) {
-        self.any_excluded = excluded.is_some();
-        let Some(excluded) = excluded else { return };
-        self.order.arrange(self.extent, excluded, &mut self.excluded[0]);
+    /// Takes the masks of elements, one byte each in raster order: 0, or the number of a mask plus 1.
+    pub fn mask(&mut self, masks: Option<&[u8]>) {
+        self.any_masks = masks.is_some();
+        let Some(masks) = masks else { return };
+        self.order.arrange(self.extent, masks, &mut self.masks[0]);
         for (number, level) in self.levels.iter().enumerate() {
-            let (finer, next) = self.excluded.split_at_mut(number + 1);
+            let (finer, next) = self.masks.split_at_mut(number + 1);
             coarser(&finer[number], level, &mut next[0]);
         }
     }
@@ -200,10 +204,10 @@ impl<T: Real> Block<T> {
         &self.units[..self.first_unit]
     }
 
-    /// Ends the runs of all units of this block.
-    fn end_runs(&mut self) {
+    /// Ends a class in all units of this block.
+    fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
         let units = self.first_unit..self.first_unit + self.units();
-        self.units[units].iter_mut().for_each(UnitEvents::end_run);
+        self.units[units].iter_mut().for_each(|unit| unit.end_class(contexts, counts));
     }
 
     /// Returns the part of a class of the finest level that belongs to a unit.
@@ -211,6 +215,15 @@ impl<T: Real> Block<T> {
         let extent = self.levels[0].class(class);
         let ranges = self.boxes.ranges(unit);
         std::array::from_fn(|axis| ranges[axis].map(|end| end.min(extent[axis])))
+    }
+
+    /// Begins the lattices of values and codes with the anchors.
+    fn begin_lattices(&mut self, quantizer: &Quantizer<T>) {
+        self.lattice.clear();
+        self.lattice.extend(self.anchors.iter().map(|anchor| quantizer.linear.value(anchor.integer)));
+        self.code_lattice.clear();
+        let code = |anchor: &Anchor| anchor.mask.map_or(0, |mask| code_of_mask(mask.into()));
+        self.code_lattice.extend(self.anchors.iter().map(code));
     }
 
     /// Takes the memory for the differences of a slice of `len` elements, which are 0 before the first slice.
@@ -238,6 +251,26 @@ impl<T: Real> Block<T> {
             self.join(0);
         }
         self.order.restore(self.extent, &self.lattice, out);
+    }
+
+    /// Writes the patterns of masked elements, in raster order, after decoding. `None` if there is no such mask.
+    pub fn restore_masked(&mut self, patterns: &[u64], out: &mut [T]) -> Option<()> {
+        if !self.any_masks {
+            return Some(());
+        }
+        if !self.levels.is_empty() {
+            self.join_codes(0);
+        }
+        let mut codes = std::mem::take(&mut self.class_codes);
+        codes.resize(out.len(), 0);
+        self.order.restore(self.extent, &self.code_lattice, &mut codes);
+        let mut masked = out.iter_mut().zip(&codes).filter_map(|(out, &code)| Some((out, mask_of_code(code)?)));
+        let restored = masked.try_for_each(|(out, mask)| {
+            *out = T::from_bits(*patterns.get(mask)?);
+            Some(())
+        });
+        self.class_codes = codes;
+        restored
     }
 
     fn join_codes(&mut self, number: usize) {

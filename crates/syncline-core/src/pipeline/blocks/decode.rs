@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::anchors;
 use super::block::{Block, units_of};
-use super::masks::{Mask, MaskSection, patterns_of};
+use super::masks::patterns_of;
 use super::plan::{PLAN_BYTES, Plan};
 use super::quantizer::Quantizer;
 use crate::bound::Pipeline;
@@ -19,7 +19,6 @@ use crate::pipeline::destination::Tiles;
 use crate::pipeline::elements::Elements;
 use crate::pipeline::scratch::DecodeScratch;
 use crate::quantize::Real;
-use crate::quantize::mask::MaskKind;
 
 /// Decodes the blocks that `sink` needs from the payload of a chunk of blocks.
 ///
@@ -36,11 +35,11 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let mut elements = Elements::new(context.header);
     let patterns = patterns_of(&quantizer.stored.values_of(&context.header.patterns));
     let mut block = scratch.block.take::<Block<T>>().unwrap_or_default();
-    let (mut x, mut excluded, mut masks) = (Vec::new(), Vec::new(), vec![Mask::default(); patterns.len()]);
+    let mut x = Vec::new();
     let mut anchors = PackedReader::new(chunk.anchors);
     let (mut position, mut unit, mut word, mut first_anchor) = (0, 0, 0, 0);
     let damaged = || context.corrupt("a block is damaged");
-    for (number, tile) in context.geometry.chunk(context.chunk).enumerate() {
+    for tile in context.geometry.chunk(context.chunk) {
         block.begin(tile.extent, chunk.plan);
         let sizes = chunk.sizes.get(unit..unit + block.units()).ok_or_else(damaged)?;
         let bytes: usize = sizes.iter().map(|&size| size as usize * 2).sum();
@@ -50,23 +49,15 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         anchors::read(&mut anchors, block.anchor_count(), &mut first_anchor, &mut read).ok_or_else(damaged)?;
         block.anchors = read;
         if sink.needs(&tile) {
-            excluded.clear();
-            excluded.resize(tile.len(), 0);
-            for (place, mask) in masks.iter_mut().enumerate() {
-                chunk.masks.read(number * patterns.len() + place, tile.extent, mask).ok_or_else(damaged)?;
-                mask.add_to(&mut excluded);
-            }
-            let any = masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
-            block.exclude(any.then_some(&excluded));
             let is_needed = |unit| block.needs_unit(unit, &tile, |part| sink.needs(part));
             let needed: Vec<bool> = (0..sizes.len()).map(is_needed).collect();
-            chunk.read_codes(&mut block, words, (sizes, &needed)).ok_or_else(damaged)?;
+            chunk.read_codes(&mut block, &quantizer, words, (sizes, &needed)).ok_or_else(damaged)?;
             x.resize(tile.len(), T::from_bits(0));
             block.reconstruct(&quantizer, &mut x);
             if let Some(range) = &quantizer.range {
                 range.clamp(&mut x);
             }
-            masks.iter().zip(&patterns).for_each(|(mask, &pattern)| mask.restore(&mut x, pattern));
+            block.restore_masked(&patterns, &mut x).ok_or_else(damaged)?;
             chunk.verbatim.restore(&mut x, position, &elements.stored);
             sink.skip_to(&tile);
             elements.put(&x, sink)?;
@@ -117,7 +108,6 @@ struct Chunk<'a> {
     tables: SlotTables,
     anchors: &'a [u8],
     verbatim: SparseList<'a>,
-    masks: MaskSection<'a>,
     /// The number of words of each unit.
     sizes: Vec<u32>,
     words: &'a [u8],
@@ -126,7 +116,7 @@ struct Chunk<'a> {
 impl<'a> Chunk<'a> {
     fn parse<T: Real>(context: &'a Context<'a>, payload: &'a [u8]) -> Result<Self> {
         let (header, place) = (context.header, context.place.as_str());
-        let [parameters, anchors, verbatim, masks, sizes, _, words, rest @ ..] = Sections::parse(payload, place)?.0;
+        let [parameters, anchors, verbatim, sizes, _, words, rest @ ..] = Sections::parse(payload, place)?.0;
         if header.pipeline != Pipeline::Quantized || rest.iter().any(|section| !section.is_empty()) {
             return Err(context.corrupt("it has more sections than a chunk of blocks, or is none"));
         }
@@ -142,36 +132,36 @@ impl<'a> Chunk<'a> {
         let tables = SlotTables::new(&tables);
         let elements = context.geometry.chunk_elements(context.chunk);
         let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
-        let count = context.tile_count() * patterns_of(&header.stored::<T>().values_of(&header.patterns)).len();
-        let masks = MaskSection::parse(masks, count, place, || context.corrupt("a mask is damaged"))?;
         let units = context.geometry.chunk(context.chunk).map(|tile| units_of(tile.extent, plan)).sum();
         let sizes = read_sizes(sizes, units).ok_or_else(|| context.corrupt("sizes of units are damaged"))?;
-        Ok(Self { plan, tables, anchors, verbatim, masks, sizes, words })
+        Ok(Self { plan, tables, anchors, verbatim, sizes, words })
     }
 
-    /// Reads the codes of the units that are needed of a block that was begun and whose exclusion is known. Those of
+    /// Reads the codes of the units that are needed of a block that was begun and whose anchors are known. Those of
     /// others are 0.
     fn read_codes<T: Real>(
         &self,
         block: &mut Block<T>,
+        quantizer: &Quantizer<T>,
         words: &[u8],
         (sizes, needed): (&[u32], &[bool]),
     ) -> Option<()> {
         let mut rest = words;
         let (mut coarse, mut units) = (None, Vec::with_capacity(sizes.len()));
-        for (unit, &size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
+        for (unit, &size) in sizes.iter().enumerate() {
             let (words, after) = rest.split_at_checked(size as usize * 2)?;
             rest = after;
             if !needed[unit] {
                 continue;
             }
-            let decoder = Decoder::new(words, block.lanes())?;
+            let decoder = if size > 0 { Some(Decoder::new(words, block.lanes())?) } else { None };
             match unit {
-                0 => coarse = Some(decoder),
+                0 => coarse = decoder,
                 unit => units.push((unit - 1, decoder)),
             }
         }
-        (block.decode_coarse(coarse, &self.tables) && block.decode_units(units, &self.tables)).then_some(())
+        let is_good = block.decode_coarse(coarse, &self.tables, quantizer) && block.decode_units(units, &self.tables);
+        is_good.then_some(())
     }
 }
 

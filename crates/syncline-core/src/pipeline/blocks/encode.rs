@@ -1,7 +1,7 @@
 //! Elements of a chunk to the record of blocks.
 
 use super::block::{Block, UnitEvents};
-use super::masks::{Mask, MaskWriter, patterns_of};
+use super::masks::{self, patterns_of};
 use super::plan::Plan;
 use super::quantizer::Quantizer;
 use super::{anchors, sample};
@@ -17,13 +17,12 @@ use crate::pipeline::context::{ElementSource, runs_of_rows};
 use crate::pipeline::elements::Elements;
 use crate::pipeline::scratch::EncodeScratch;
 use crate::quantize::Real;
-use crate::quantize::mask::{MaskKind, TileMask};
+use crate::quantize::mask::TileMask;
 
 /// What the blocks of a chunk become besides their units.
 #[derive(Default)]
 struct Parts {
     anchors: PackedWriter,
-    masks: MaskWriter,
     verbatim: Vec<u32>,
     verbatim_bytes: Vec<u8>,
 }
@@ -56,7 +55,6 @@ pub(in super::super) fn encode<T: Real>(
             x.resize(tile.len(), T::from_bits(0));
             coder.elements.gather(&window, tile, &mut x);
             coder.encode(&x, tile.extent, plan);
-            coder.memory.masks.iter_mut().for_each(|mask| mask.code(tile.extent));
             if matches!(header.bound, Bound::Psnr(_)) {
                 coder.measure(&x, &mut summary);
             }
@@ -85,15 +83,14 @@ pub(super) struct Memory<T> {
     pub block: Block<T>,
     /// The events of all blocks.
     pub counts: EventCounts,
-    /// The masks of the block, by pattern.
-    masks: Vec<Mask>,
-    excluded: Vec<u8>,
+    /// The masks of the elements of the block: 0, or the number of the pattern plus 1.
+    masks: Vec<u8>,
 }
 
 impl<T: Real> Default for Memory<T> {
     fn default() -> Self {
         let (block, counts) = (Block::default(), EventCounts::default());
-        Self { block, counts, masks: Vec::new(), excluded: Vec::new() }
+        Self { block, counts, masks: Vec::new() }
     }
 }
 
@@ -101,25 +98,15 @@ impl<T: Real> Default for Memory<T> {
 const FEW_ZEROS: usize = 8;
 
 impl<T: Real> Coder<T> {
-    /// Codes the elements of a block. Elements that hold fill patterns have no codes; neither have zeros, which are
-    /// kept exactly, unless there are few or all are on a grid.
+    /// Codes the elements of a block. Elements that hold fill patterns are masked; so are zeros, which are kept exactly,
+    /// unless there are few or all are on a grid.
     pub fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
-        let Memory { block, counts, masks, excluded } = &mut self.memory;
+        let Memory { block, counts, masks } = &mut self.memory;
         block.begin(extent, plan);
         let patterns = patterns_of(&self.patterns);
-        masks.resize_with(patterns.len(), Mask::default);
-        excluded.clear();
-        excluded.resize(x.len(), 0);
-        for (number, (mask, &pattern)) in masks.iter_mut().zip(&patterns).enumerate() {
-            let of_header = number < self.patterns.len();
-            mask.kind = MaskKind::Nothing;
-            if of_header || !plan.on_grid && x.iter().filter(|x| x.bits() == 0).count() > FEW_ZEROS {
-                mask.find(x, pattern);
-                mask.add_to(excluded);
-            }
-        }
-        let any = masks.iter().any(|mask| mask.kind != MaskKind::Nothing);
-        block.exclude(any.then_some(excluded));
+        let few = if plan.on_grid { usize::MAX } else { FEW_ZEROS };
+        let any = masks::find(x, self.patterns.len(), &patterns, few, masks);
+        block.mask(any.then_some(masks));
         block.encode(x, &self.quantizer, counts);
     }
 
@@ -129,7 +116,7 @@ impl<T: Real> Coder<T> {
         let mut back = vec![T::from_bits(0); x.len()];
         self.memory.block.reconstructed(&mut back);
         self.elements.stored.round(&mut back);
-        let mut excluded = self.memory.excluded.clone();
+        let mut excluded = self.memory.masks.clone();
         self.memory.block.missed.iter().for_each(|&place| excluded[place as usize] = 1);
         for ((x, back), excluded) in x.chunks(PIECE).zip(back.chunks(PIECE)).zip(excluded.chunks(PIECE)) {
             let mut mask = TileMask::default();
@@ -143,9 +130,8 @@ impl<T: Real> Coder<T> {
 impl Parts {
     /// Takes what a block was coded to. Its first element is number `position` of the chunk.
     fn take<T: Real>(&mut self, coder: &Coder<T>, x: &[T], position: u32, first_anchor: &mut i32) {
-        let Memory { block, masks, .. } = &coder.memory;
+        let Memory { block, .. } = &coder.memory;
         anchors::write(&block.anchors, first_anchor, &mut self.anchors);
-        masks.iter().for_each(|mask| self.masks.push(mask));
         let mut missed = block.missed.clone();
         missed.sort_unstable();
         for place in missed {
@@ -170,7 +156,6 @@ impl Parts {
         });
         sections.section(out, |out| out.extend_from_slice(&self.anchors.finish()));
         sections.section(out, |out| write_sparse(out, &self.verbatim, &self.verbatim_bytes));
-        sections.section(out, |out| self.masks.write(out));
         sections.section(out, |out| write_sizes(&sizes, out));
         sections.skip();
         sections.section(out, |out| out.extend_from_slice(&words));

@@ -1,7 +1,7 @@
 //! Codes of predicted elements, and values of codes.
 
 use crate::container::Header;
-use crate::contexts::CODE_LIMIT;
+use crate::contexts::{CODE_LIMIT, code_of_mask};
 use crate::pipeline::lossy::reserved_patterns;
 use crate::predict::interpolate::Interpolation;
 use crate::quantize::linear::Linear;
@@ -40,9 +40,10 @@ impl<T: Real> Quantizer<T> {
         predicted.times(self.interpolation.constants()[1]).round_ties_even().to_code::<GRID_LIMIT>().0
     }
 
-    /// Returns the value of a code.
+    /// Returns the value of a code; of a mask, the prediction.
     #[inline(always)]
     pub fn value(&self, on_grid: bool, predicted: T, code: i32) -> T {
+        let code = if code < CODE_LIMIT as i32 { code } else { 0 };
         if on_grid {
             return self.linear.value(self.on_grid(predicted).wrapping_add(code));
         }
@@ -110,10 +111,10 @@ impl<T: Real> Quantizer<T> {
         }
     }
 
-    /// Gives excluded elements the code 0, and [`MISSED`] those that may not have their values. Returns whether any is
-    /// missed.
+    /// Gives masked elements what stands for their masks, and [`MISSED`] to those that may not have their values. Masks
+    /// are 0, or their number plus 1. Returns whether any element is missed.
     #[inline(always)]
-    pub fn check(&self, x: &[T], excluded: &[u8], predicted: &[T], (codes, values): (&mut [i32], &mut [T])) -> bool {
+    pub fn check(&self, x: &[T], masks: &[u8], predicted: &[T], (codes, values): (&mut [i32], &mut [T])) -> bool {
         let count = x.len();
         let (predicted, codes, values) = (&predicted[..count], &mut codes[..count], &mut values[..count]);
         let reserved = self.interpolation.reserved();
@@ -126,7 +127,7 @@ impl<T: Real> Quantizer<T> {
                 bad |= i32::from((x < low) | (x > high));
             }
         }
-        if bad == 0 && reserved.is_empty() && excluded.is_empty() {
+        if bad == 0 && reserved.is_empty() && masks.is_empty() {
             return false;
         }
         let ends = self.range.map(|range| range.ends());
@@ -137,8 +138,8 @@ impl<T: Real> Quantizer<T> {
             if codes[k] == MISSED || is_reserved || is_outside {
                 (values[k], codes[k]) = (predicted[k], MISSED);
             }
-            if excluded.get(k).is_some_and(|&excluded| excluded != 0) {
-                (values[k], codes[k]) = (predicted[k], 0);
+            if let Some(mask) = masks.get(k).and_then(|&mask| mask.checked_sub(1)) {
+                (values[k], codes[k]) = (predicted[k], code_of_mask(mask.into()));
             }
             any_missed |= codes[k] == MISSED;
         }

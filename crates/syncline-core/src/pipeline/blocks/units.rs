@@ -8,7 +8,7 @@ use crate::geometry::{Tile, balanced_extent};
 use crate::predict::levels::Level;
 
 /// Binary logarithm of the elements of a box.
-pub(super) const UNIT_LOG2: u32 = 15;
+pub const UNIT_LOG2: u32 = 15;
 
 /// The units of the finest level of a block: boxes of its elements.
 #[derive(Clone, Copy, Debug)]

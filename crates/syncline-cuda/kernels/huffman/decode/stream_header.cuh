@@ -29,7 +29,6 @@ struct StreamHeader {
     uint64_t bitmap, index, words;
 };
 
-__device__ inline uint64_t align_up(uint64_t number, uint64_t to) { return (number + to - 1) / to * to; }
 
 __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBounds &bounds) {
     StreamHeader header{};

@@ -39,7 +39,7 @@ impl Hashing<'_, '_> {
 
     /// Returns the kernel's argument. Allocates room for the sums of each whole KiB of each record, and checks that
     /// there are one word of progress and one flag for each of `records` records.
-    pub(super) fn argument(self, frame: &mut Frame<'_>, records: usize) -> Result<DeviceHashing> {
+    pub(crate) fn argument(self, frame: &mut Frame<'_>, records: usize) -> Result<DeviceHashing> {
         if self.progress.len() != records || self.differs.len() != records {
             return Err(CudaError::invalid("every record needs a progress word and a flag"));
         }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_core::bound::{Bound, ErrorSummary, Pipeline};
 use syncline_core::container::Header;
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 
+use crate::blocks::BlockEncoder;
 use crate::container::progress::Progress;
 use crate::container::records::{RecordInput, RecordMaker};
+use crate::container::structs::ErrorSums;
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -32,7 +34,13 @@ pub(super) struct Stages<'d> {
 struct Arrays {
     form: Form,
     device_geometry: DeviceGeometry,
-    encoder: TileEncoder,
+    encoder: Encoder,
+}
+
+#[derive(Debug)]
+enum Encoder {
+    Tiles(TileEncoder),
+    Blocks(BlockEncoder),
 }
 
 /// Returns the form of arrays with such a header.
@@ -70,10 +78,23 @@ impl<'d> Stages<'d> {
     pub fn prepare(&mut self, header: &Header, geometry: &Geometry, interpolates: bool) -> Result<()> {
         let form = form_of(header, interpolates)?;
         let device_geometry = DeviceGeometry::new(geometry);
-        let fits = |arrays: &Arrays| arrays.form == form && arrays.device_geometry == device_geometry;
+        let is_block = header.tile_size == TileSize::Block;
+        let fits = |arrays: &Arrays| {
+            let same = arrays.form == form && arrays.device_geometry == device_geometry;
+            match arrays.encoder {
+                Encoder::Tiles(_) => same && !is_block,
+                Encoder::Blocks(_) => same && is_block,
+            }
+        };
         if !self.arrays.as_ref().is_some_and(fits) {
             self.arrays = None;
-            let encoder = TileEncoder::new(self.device, &self.stream, form, geometry)?;
+            let encoder = match is_block {
+                true => {
+                    let how = (form.measured, form.interpolates);
+                    Encoder::Blocks(BlockEncoder::new(self.device, header, geometry, how)?)
+                }
+                false => Encoder::Tiles(TileEncoder::new(self.device, &self.stream, form, geometry)?),
+            };
             self.arrays = Some(Arrays { form, device_geometry, encoder });
         }
         Ok(())
@@ -97,7 +118,7 @@ impl<'d> Stages<'d> {
         progress: &mut Progress,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<ErrorSummary> {
-        let Some(Arrays { form, device_geometry, encoder }) = &self.arrays else {
+        let Some(Arrays { form, device_geometry, encoder, .. }) = &self.arrays else {
             return Err(CudaError::invalid("no stream was begun"));
         };
         if batch.tiles() == 0 {
@@ -106,14 +127,29 @@ impl<'d> Stages<'d> {
         let element_bytes = form.element_type.size() as u32;
         let mut frame = arena.frame()?;
         let uploaded = self.constants.as_view();
-        let mut encoded = encoder.encode(&mut frame, slab, batch, constants.unwrap_or(&uploaded))?;
-        let input = RecordInput { geometry: device_geometry, batch, encoded: &mut encoded, slab, element_bytes };
-        let laid_out = self.records.write(&mut frame, input, (progress, first), output)?;
-        let Some(errors) = laid_out.errors() else { return Ok(ErrorSummary::default()) };
-        let errors = fetch(&self.stream, &errors, "reading errors")?;
+        let constants = constants.unwrap_or(&uploaded);
+        let errors = match encoder {
+            Encoder::Tiles(encoder) => {
+                let mut encoded = encoder.encode(&mut frame, slab, batch, constants)?;
+                let input =
+                    RecordInput { geometry: device_geometry, batch, encoded: &mut encoded, slab, element_bytes };
+                let laid_out = self.records.write(&mut frame, input, (progress, first), output)?;
+                self.fetched(laid_out.errors())?
+            }
+            Encoder::Blocks(encoder) => {
+                let from = (slab, constants);
+                let made = self.records.write_blocks(&mut frame, encoder, from, (batch, first), progress, output)?;
+                self.fetched(made.errors())?
+            }
+        };
         Ok(ErrorSummary {
             squared_error: errors.iter().map(|chunk| u128::from(chunk.squared)).sum(),
             counted: errors.iter().map(|chunk| chunk.counted).sum(),
         })
+    }
+
+    /// Reads the errors of chunks, if there are any.
+    fn fetched(&self, errors: Option<CudaView<'_, ErrorSums>>) -> Result<Vec<ErrorSums>> {
+        errors.map_or(Ok(Vec::new()), |errors| fetch(&self.stream, &errors, "reading errors"))
     }
 }

@@ -3,7 +3,7 @@
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline, Resolved};
-use syncline_core::container::{HEADER_LEN, Header};
+use syncline_core::container::{HEADER_LEN, Header, MAX_PATTERNS};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
@@ -52,7 +52,9 @@ impl Compressor<'_> {
         let header = Header::new(element_type, shape, IndexKind::Symbol, &unresolved).with_tile_size(tile_size);
         let geometry = Geometry::with_tiles(shape, tile_size);
         let queued = QueuedBound::new(self.device, &self.stream, header.clone(), fill, rewritable)?;
-        self.stages.prepare(&header, &geometry, interpolates && !rewritable)?;
+        // What is to be masked is not known here, so that there is memory for the most masks.
+        let widest = Header { patterns: (1..=MAX_PATTERNS as u64).collect(), ..header };
+        self.stages.prepare(&widest, &geometry, interpolates && !rewritable)?;
         let element_bytes = element_type.size() as u32;
         let batches = Batches::new(&geometry, 0..geometry.chunks(), element_bytes, self.batch_bytes)?;
         let progress = Progress::new(&self.stream, batches.chunks())?;

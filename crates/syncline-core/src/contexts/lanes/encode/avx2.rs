@@ -7,6 +7,7 @@ use std::arch::x86_64::*;
 use super::{BITS_SHIFT, Division, Encoder, Events, FIRST_WITH_FURTHER, ROOM, START_SHIFT};
 use crate::contexts::event::{Event, PAIRS};
 use crate::contexts::lanes::{FIRST_BITS, LOWEST, MOST_LANES};
+use crate::contexts::symbol::FIRST_MASK;
 use crate::contexts::table::{TABLE_LOG2, TOTAL};
 use crate::simd::Avx2;
 
@@ -127,6 +128,9 @@ fn put_further(event: __m256i, state: __m256i, words: &mut Words) -> __m256i {
     // From 8 on, symbols have a quarter of their number of raw bits.
     let quarter = _mm256_srli_epi32::<{ Event::SYMBOL_SHIFT as i32 + 2 }>(event);
     let count = _mm256_max_epi32(_mm256_sub_epi32(quarter, _mm256_set1_epi32(FIRST_BITS as i32)), zero);
+    // Masks have none.
+    let is_mask = _mm256_cmpgt_epi32(quarter, _mm256_set1_epi32(i32::from(FIRST_MASK) / 4 - 1));
+    let count = _mm256_andnot_si256(is_mask, count);
     // A shift by 32, of lanes without such bits, gives 0.
     let above = _mm256_srlv_epi32(state, _mm256_sub_epi32(_mm256_set1_epi32(32), count));
     let before = put(state, _mm256_cmpgt_epi32(above, zero), words);

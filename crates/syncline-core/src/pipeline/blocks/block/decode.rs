@@ -1,31 +1,34 @@
 //! The codes of a block back to elements.
 
 use super::Block;
-use crate::contexts::lanes::{Decoder, MOST_LANES, NO_TABLE, SlotTables};
-use crate::contexts::{context_row, kind_of};
+use crate::contexts::lanes::{Decoder, SlotTables};
+use crate::contexts::{Contexts, context_row, half_octaves, kind_of, mask_of_code, segments};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::Quantizer;
 use crate::pipeline::blocks::units::whole_row;
-use crate::predict::levels::{PASSES, predict_row, take_row};
+use crate::predict::levels::{PASSES, predict_row};
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
 
 impl<T: Real> Block<T> {
-    /// Reads the codes of all levels but the finest, and of that as well if the block has one unit.
+    /// Reads the codes of all levels but the finest, and of that as well if the block has one unit, after the anchors.
     ///
-    /// A unit without words has codes of 0 only.
-    pub fn decode_coarse(&mut self, mut decoder: Option<Decoder>, tables: &SlotTables) -> bool {
+    /// All events of a unit without words have symbol 0.
+    pub fn decode_coarse(
+        &mut self,
+        mut decoder: Option<Decoder>,
+        tables: &SlotTables,
+        quantizer: &Quantizer<T>,
+    ) -> bool {
         let last = usize::from(self.plan.division != Division::One);
-        self.code_lattice.clear();
-        self.code_lattice.resize(self.anchor_count(), 0);
+        self.begin_lattices(quantizer);
+        self.any_masks = self.anchors.iter().any(|anchor| anchor.mask.is_some());
         for number in (last..self.levels.len()).rev() {
             for class in PASSES {
                 self.clear_codes(number, class);
-                if let Some(decoder) = &mut decoder {
-                    let extent = self.levels[number].class(class);
-                    let range = extent.map(|extent| [0, extent]);
-                    simd::run(DecodeRows { block: self, number, class, range, unit: None, tables, decoder });
-                }
+                let range = self.levels[number].class(class).map(|extent| [0, extent]);
+                let decoder = decoder.as_mut();
+                simd::run(DecodeRows { block: self, number, class, range, unit: None, tables, decoder });
             }
             if number > 0 {
                 self.join_codes(number);
@@ -45,10 +48,10 @@ impl<T: Real> Block<T> {
     }
 
     /// Reads the codes of units of the finest level, after [`Self::decode_coarse`].
-    pub fn decode_units(&mut self, units: Vec<(usize, Decoder)>, tables: &SlotTables) -> bool {
+    pub fn decode_units(&mut self, units: Vec<(usize, Option<Decoder>)>, tables: &SlotTables) -> bool {
         units.into_iter().all(|(unit, mut decoder)| {
             for class in if self.levels.is_empty() { &[][..] } else { &PASSES } {
-                let (range, decoder) = (self.range(unit, *class), &mut decoder);
+                let (range, decoder) = (self.range(unit, *class), decoder.as_mut());
                 simd::run(DecodeRows {
                     block: self,
                     number: 0,
@@ -59,14 +62,12 @@ impl<T: Real> Block<T> {
                     decoder,
                 });
             }
-            decoder.is_finished()
+            decoder.is_none_or(|decoder| decoder.is_finished())
         })
     }
 
     /// Reconstructs the elements of a block from its anchors and codes, in raster order.
     pub fn reconstruct(&mut self, quantizer: &Quantizer<T>, out: &mut [T]) {
-        self.lattice.clear();
-        self.lattice.extend(self.anchors.iter().map(|&q| quantizer.linear.value(q)));
         for number in (0..self.levels.len()).rev() {
             for class in PASSES {
                 let len = self.levels[number].class_len(class);
@@ -91,7 +92,7 @@ struct DecodeRows<'a, 'd, 'w, T> {
     range: [[usize; 2]; 3],
     unit: Option<usize>,
     tables: &'a SlotTables,
-    decoder: &'d mut Decoder<'w>,
+    decoder: Option<&'d mut Decoder<'w>>,
 }
 
 impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
@@ -106,35 +107,34 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         if count.contains(&0) {
             return;
         }
+        // Codes are 0 already.
+        if decoder.is_none() && !block.any_masks {
+            return;
+        }
         let len = count.iter().product::<usize>();
-        let padded = len.next_multiple_of(MOST_LANES);
-        let mut of_run = std::mem::take(&mut block.of_run);
-        let [mut sums, mut run_codes] = [&mut block.sums, &mut block.run_codes].map(std::mem::take);
-        of_run.clear();
-        of_run.resize(padded, NO_TABLE);
+        let mut contexts = std::mem::take(&mut block.contexts);
+        let [mut sums, mut codes] = [&mut block.sums, &mut block.class_codes].map(std::mem::take);
+        contexts.resize(len.max(contexts.len()), 0);
         sums.resize(nx.max(sums.len()), 0);
-        run_codes.resize(padded.max(run_codes.len()), 0);
-        let mut excluded = vec![0; if block.any_excluded { count[2] } else { 0 }];
-        let of_kind = &tables.of_half_octaves[kind_of(number, class)];
+        codes.resize(len.max(codes.len()), 0);
+        let kind = kind_of(number, class);
+        let of_kind = half_octaves(kind);
         let part = unit.map_or_else(|| whole_row(nx), |unit| block.boxes.part(unit, nx));
         let rows = || (range[0][0]..range[0][1]).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
-        for ((z, y), of_codes) in rows().zip(of_run.chunks_exact_mut(count[2])) {
+        for ((z, y), contexts) in rows().zip(contexts[..len].chunks_exact_mut(count[2])) {
             let known = (&block.code_lattice[..], &block.codes[number]);
-            let out = (of_kind, &mut sums[..], &mut *of_codes);
-            context_row(isa, known, (&level, number), class, [z, y], &part, out);
-            if block.any_excluded {
-                let excluded = &mut excluded[..of_codes.len()];
-                take_row(&block.excluded[number], &level, class, [z, y], part.x[0], excluded);
-                let all = of_codes.iter_mut().zip(&*excluded);
-                all.filter(|(_, excluded)| **excluded != 0).for_each(|(table, _)| *table = NO_TABLE);
-            }
+            let out = (&of_kind, &mut sums[..], contexts);
+            context_row(isa, known, (&level, number), class, [z, y], &part, block.any_masks, out);
         }
-        decoder.run(isa, &of_run, tables, &mut run_codes[..padded]);
-        for ((z, y), codes) in rows().zip(run_codes[..len].chunks_exact(count[2])) {
+        let of_class = (&contexts[..len], &Contexts::of_kind(kind));
+        segments::read(isa, decoder, tables, of_class, &mut codes[..len], &mut block.run_memory);
+        let largest = codes[..len].iter().fold(0, |largest, &code| code.max(largest));
+        block.any_masks |= mask_of_code(largest).is_some();
+        for ((z, y), codes) in rows().zip(codes[..len].chunks_exact(count[2])) {
             let at = (z * ny + y) * nx + range[2][0];
             block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
         }
-        (block.of_run, block.sums, block.run_codes) = (of_run, sums, run_codes);
+        (block.contexts, block.sums, block.class_codes) = (contexts, sums, codes);
     }
 }
 

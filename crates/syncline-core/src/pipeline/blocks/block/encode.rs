@@ -1,7 +1,9 @@
 //! The elements of a block to codes.
 
 use super::{Block, UnitEvents};
-use crate::contexts::{Event, EventCounts, HalfOctaves, Unit, context_row, half_octaves, kind_of};
+use crate::contexts::{Contexts, Event, EventCounts, HalfOctaves, Unit};
+use crate::contexts::{context_row, half_octaves, kind_of};
+use crate::pipeline::blocks::anchors::Anchor;
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
 use crate::pipeline::blocks::units::whole_row;
@@ -11,8 +13,8 @@ use crate::quantize::mask::TileMask;
 use crate::simd::{self, InstructionSet, Kernel};
 
 impl<T: Real> Block<T> {
-    /// Predicts and quantizes the elements `x`, in raster order, of a block that was begun and whose exclusion is
-    /// known. Counts the events.
+    /// Predicts and quantizes the elements `x`, in raster order, of a block that was begun and whose masks are known.
+    /// Counts the events that are coded.
     pub fn encode(&mut self, x: &[T], quantizer: &Quantizer<T>, counts: &mut EventCounts) {
         let (units, lanes) = (self.units(), self.lanes());
         let all = self.units.len().max(self.first_unit + units);
@@ -63,8 +65,8 @@ impl<T: Real> Block<T> {
         let mut before = 0;
         let mut missed = Vec::new();
         for (number, &x) in x.iter().enumerate() {
-            if self.any_excluded && self.excluded[self.levels.len()][number] != 0 {
-                self.anchors.push(before);
+            if let Some(&masked) = self.masks[self.levels.len()].get(number).filter(|&&m| self.any_masks && m != 0) {
+                self.anchors.push(Anchor { integer: before, mask: Some(masked - 1) });
                 continue;
             }
             let (mut q, mut exact) = ([0], TileMask::default());
@@ -81,11 +83,9 @@ impl<T: Real> Block<T> {
                 q[0] = before;
             }
             before = q[0];
-            self.anchors.push(before);
+            self.anchors.push(Anchor { integer: before, mask: None });
         }
-        self.lattice.extend(self.anchors.iter().map(|&q| quantizer.linear.value(q)));
-        self.code_lattice.clear();
-        self.code_lattice.resize(x.len(), 0);
+        self.begin_lattices(quantizer);
         for number in missed {
             self.missed.push(self.order.place(self.extent, [number, 0, 0]) as u32);
         }
@@ -114,7 +114,6 @@ impl<T: Real> Block<T> {
         at: [usize; 2],
         (unit, part): (usize, Unit),
         (of_kind, sums, contexts): (&HalfOctaves, &mut [i32], &mut [u8]),
-        (excluded, counts): (&[u8], &mut EventCounts),
     ) {
         let level = &self.levels[number];
         let [start, end] = part.x;
@@ -123,20 +122,11 @@ impl<T: Real> Block<T> {
         }
         let contexts = &mut contexts[..end - start];
         let known = (&self.code_lattice[..], &self.codes[number]);
-        context_row(isa, known, (level, number), class, at, &part, (of_kind, sums, contexts));
+        context_row(isa, known, (level, number), class, at, &part, self.any_masks, (of_kind, sums, contexts));
         let [_, ny, nx] = level.class(class);
         let codes = &self.codes[number][class][(at[0] * ny + at[1]) * nx..][start..end];
-        let events = &mut self.units[self.first_unit + unit].events;
-        let before = events.len();
+        let events = &mut self.units[self.first_unit + unit].of_class;
         events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
-        let events = &mut events[before..];
-        if self.any_excluded {
-            let excluded = &excluded[start..end];
-            events.iter_mut().zip(excluded).for_each(|(event, &excluded)| {
-                *event = if excluded != 0 { Event::NONE } else { *event };
-            });
-        }
-        counts.count(events);
     }
 }
 
@@ -168,13 +158,13 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
         let of_kind = half_octaves(kind_of(number, class));
         let [mut x, mut predicted, mut rounded] = [(); 3].map(|()| vec![T::from_bits(0); nx]);
         let [mut codes, mut sums] = [(); 2].map(|()| vec![0; nx]);
-        let [mut excluded, mut contexts] = [(); 2].map(|()| vec![0; nx]);
+        let [mut masks, mut contexts] = [(); 2].map(|()| vec![0; nx]);
         for z in 0..nz {
             for y in 0..ny {
                 let values = &mut values[(z * ny + y) * nx..][..nx];
                 take_row(from, &level, class, [z, y], 0, &mut x);
-                if block.any_excluded {
-                    take_row(&block.excluded[number], &level, class, [z, y], 0, &mut excluded);
+                if block.any_masks {
+                    take_row(&block.masks[number], &level, class, [z, y], 0, &mut masks);
                 }
                 predict_row((&block.lattice, &block.values), &level, class, [z, y], plan.cubic, &mut predicted);
                 let before = &mut before[y * nx..][..nx];
@@ -194,8 +184,8 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
                 if quantizer.rounds() {
                     quantizer.check_stored(&x, &mut codes, values, &mut rounded);
                 }
-                let excluded = if block.any_excluded { &excluded[..] } else { &[] };
-                if quantizer.check(&x, excluded, &predicted, (&mut codes, &mut *values)) {
+                let masks = if block.any_masks { &masks[..] } else { &[] };
+                if quantizer.check(&x, masks, &predicted, (&mut codes, &mut *values)) {
                     block.list_missed(number, class, [z, y], &mut codes);
                 }
                 if follows {
@@ -211,11 +201,11 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
                         false => (unit, whole_row(nx)),
                     };
                     let memory = (&of_kind, &mut sums[..], &mut contexts[..]);
-                    block.collect(isa, (number, class), [z, y], (unit, part), memory, (excluded, &mut *counts));
+                    block.collect(isa, (number, class), [z, y], (unit, part), memory);
                 }
             }
         }
-        block.end_runs();
+        block.end_class(&Contexts::of_kind(kind_of(number, class)), counts);
         block.before = before;
     }
 }

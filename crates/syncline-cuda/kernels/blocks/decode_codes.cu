@@ -1,0 +1,292 @@
+// Decodes the codes of blocks: a block of threads each. All warps find the contexts of runs, the first one decodes
+// them; of several boxes, each warp decodes its own.
+//
+// THREADS        threads of a block
+// See also quantize/stored.cuh.
+#define LOGARITHM 0
+#include "blocks/rans.cuh"
+#include "blocks/segments.cuh"
+#include "blocks/wanted.cuh"
+#include "device/sync.cuh"
+
+constexpr uint32_t WARPS = THREADS / WARP;
+
+// A run in shared memory.
+struct Run {
+    uint8_t contexts[RUN];
+    int32_t codes[RUN];
+};
+
+// The table of a context: its number and, above it, its frequency of symbol 0.
+struct ContextTable {
+    uint32_t word;
+
+    // Nothing is coded by it: symbol 0 leaves a state as it is.
+    __device__ inline static ContextTable none() { return {TOTAL << 8}; }
+    __device__ inline uint32_t number() const { return word & 255; }
+    __device__ inline uint32_t of_zero() const { return word >> 8; }
+};
+
+// The tables of the block's chunk: as many as there is room for in shared memory, the others where parsing left them.
+struct DecodeTables {
+    const DecodeTable *near, *all;
+    const ContextTable *of_contexts; // in shared memory
+
+    __device__ inline const DecodeTable *table(ContextTable own) const {
+        const uint32_t number = own.number();
+        return (number < blocks::NEAR_TABLES ? near : all) + number;
+    }
+};
+
+// A unit of a block. The warps of a block of threads have the same one, and the first of them decodes.
+struct Unit {
+    Words words;
+    UnitRange range;
+    uint32_t state, lanes;
+    bool is_good, is_empty; // all symbols of an empty unit are 0
+    int32_t largest;        // of the codes that the lane has decoded
+
+    // `starts` has the first word of the unit and that of the next one.
+    __device__ inline Unit(const uint8_t *input, const BlockPlan &plan, const BlockUnits &units, const uint32_t *starts,
+                           const UnitRange &range)
+        : words(reinterpret_cast<const uint16_t *>(input + plan.words) + starts[0], starts[1] - starts[0],
+                starts[0] == starts[1] ? 0 : 2 * units.lanes),
+          range(range), state(LOWEST), lanes(units.lanes), is_empty(starts[0] == starts[1]), largest(0) {
+        if (!is_empty && lane_id() < lanes) {
+            state = words.word(2 * lane_id()) | words.word(2 * lane_id() + 1) << 16;
+        }
+        is_good = __all_sync(ALL_LANES, state >= LOWEST);
+        // Codes are not left as they are in memory, because other units look at them.
+        is_empty |= !is_good;
+    }
+    __device__ inline bool is_finished() const {
+        return is_good && __all_sync(ALL_LANES, state == LOWEST && words.at == words.count);
+    }
+
+    // Returns the flags of `count` segments, a bit each. Called by a whole warp.
+    __device__ inline uint32_t flags(const DecodeTables &tables, uint32_t context, uint32_t count) {
+        uint32_t flags = 0;
+        if (count == 0 || is_empty) {
+            return flags;
+        }
+        const ContextTable own = tables.of_contexts[context];
+        const DecodeTable *table = tables.table(own);
+        const uint32_t of_zero = own.of_zero();
+        for (uint32_t first = 0; first < count; first += lanes) {
+            const bool has_code = lane_id() < lanes && first + lane_id() < count;
+            // Most flags are not set, and take no word.
+            const uint32_t slot = state % TOTAL, ahead = of_zero * (state / TOTAL) + slot;
+            if (__all_sync(ALL_LANES, !has_code || (slot < of_zero && ahead >= LOWEST))) {
+                state = has_code ? ahead : state;
+                continue;
+            }
+            flags |= __ballot_sync(ALL_LANES, next_code(words, state, has_code, table) != 0) << first;
+        }
+        return flags;
+    }
+
+    // Decodes a run of `count` elements, of whose segments some are quiet. Called by a whole warp.
+    __device__ inline void decode(const DecodeTables &tables, uint32_t kind, uint32_t quiet, uint32_t count, Run &run) {
+        const KindContexts known(kind);
+        const uint32_t set = flags(tables, known.flag, __popc(quiet));
+        const CodedSegments segments(quiet, set, count);
+        for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
+            const uint32_t first = segment * SEGMENT, end = min_of(first + SEGMENT, count);
+            const bool is_coded = (segments.coded >> segment & 1) != 0 && !is_empty;
+            if (!is_coded) {
+                if (first + lane_id() < end) {
+                    const bool is_masked =
+                        (quiet >> segment & 1) != 0 && run.contexts[first + lane_id()] == known.masked;
+                    run.codes[first + lane_id()] = is_masked ? code_of_mask(0) : 0;
+                    largest = is_masked ? max_of(largest, code_of_mask(0)) : largest;
+                }
+                continue;
+            }
+            const bool is_flagged = segments.flagged >> segment & 1;
+            const auto table_of = [&](uint32_t place) {
+                if (lane_id() >= lanes || place >= end) {
+                    return ContextTable::none();
+                }
+                const uint32_t own = run.contexts[place];
+                return tables.of_contexts[is_flagged && own == known.quiet ? known.flagged : own];
+            };
+            ContextTable next = table_of(first + lane_id());
+            for (uint32_t begin = first; begin < end; begin += lanes) {
+                const uint32_t place = begin + lane_id();
+                const ContextTable own = next;
+                // No state waits for the next one.
+                next = table_of(place + lanes);
+                const bool has_code = lane_id() < lanes && place < end;
+                const uint32_t slot = state % TOTAL, ahead = own.of_zero() * (state / TOTAL) + slot;
+                int32_t code = 0;
+                // Most codes are 0, and take no word.
+                if (__all_sync(ALL_LANES, slot < own.of_zero() && ahead >= LOWEST)) {
+                    state = ahead;
+                } else {
+                    code = next_code(words, state, has_code, tables.table(own));
+                }
+                if (has_code) {
+                    run.codes[place] = code;
+                    largest = max_of(largest, code);
+                }
+            }
+        }
+    }
+};
+
+// What all units of a block have.
+struct Work {
+    const BlockShape &shape;
+    const CompactBlock &block;
+    const DecodeTables &tables;
+    Run *runs;       // one for each warp
+    uint32_t *quiet; // likewise
+};
+
+// Decodes the codes of a class that are in a unit. Called by a whole block of threads, or by a warp for itself.
+template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, const BlockClass &of, Unit &unit) {
+    const UnitClass part(of, unit.range);
+    const uint32_t all = part.elements();
+    if (all == 0) {
+        return;
+    }
+    const UnitElements elements(part);
+    const Neighbors neighbors(work.shape, of, unit.range);
+    const CompactClass own(work.shape, of.level, of.number);
+    const uint32_t kind = kind_of(of);
+    const auto code = [&](uint32_t place) { return work.block.code(place); };
+    Run &run = work.runs[warp_id()];
+    for (uint32_t begin = 0; begin < all; begin += OF_BLOCK ? WARPS * RUN : RUN) {
+        const auto count_of = [&](uint32_t warp) {
+            const uint32_t first = begin + warp * RUN;
+            return first < all ? min_of(all - first, RUN) : 0;
+        };
+        const uint32_t number = OF_BLOCK ? warp_id() : 0, first = begin + number * RUN, count = count_of(number);
+        const uint32_t quiet = find_contexts(code, neighbors, kind, elements, first, count, run.contexts);
+        if (OF_BLOCK) {
+            work.quiet[warp_id()] = quiet;
+            __syncthreads();
+            for (uint32_t warp = 0; warp < WARPS && warp_id() == 0; ++warp) {
+                unit.decode(work.tables, kind, work.quiet[warp], count_of(warp), work.runs[warp]);
+            }
+            __syncthreads();
+        } else {
+            __syncwarp();
+            unit.decode(work.tables, kind, quiet, count, run);
+            __syncwarp();
+        }
+        for (uint32_t i = 0; i < count; i += WARP) {
+            uint32_t at[3];
+            elements.coordinates(first + i, at);
+            if (i + lane_id() < count) {
+                work.block.code(own.place(at)) = run.codes[i + lane_id()];
+            }
+        }
+    }
+    // The codes are visible to the threads that look at them next.
+    if (OF_BLOCK) {
+        __syncthreads();
+    } else {
+        __syncwarp();
+    }
+}
+
+// Decodes the codes of a unit from level `first` down to level `last`.
+template <bool OF_BLOCK>
+__device__ inline void decode_levels(const Work &work, uint32_t first, uint32_t last, Unit &unit) {
+    for (uint32_t level = first + 1; level-- > last;) {
+        for (uint32_t pass = 0; pass < PASSES; ++pass) {
+            decode_class<OF_BLOCK>(work, BlockClass(work.shape, level, class_of_pass(pass)), unit);
+        }
+    }
+}
+
+// What was found of a block: whether its units are valid, on each warp, and its largest code, on each lane.
+struct Found {
+    bool is_good;
+    int32_t largest;
+
+    __device__ inline void add(const Unit &unit) {
+        is_good &= unit.is_finished();
+        largest = max_of(largest, unit.largest);
+    }
+};
+
+// Decodes the codes of a block. Called by the whole block of threads.
+__device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan, const uint32_t *starts,
+                                     const Work &work) {
+    const BlockUnits units(work.shape, plan);
+    const bool is_divided = units.division != DIVISION_ONE, has_level = work.shape.levels > 0;
+    Found found{true, 0};
+    Unit coarse(input, plan, units, starts, BlockUnits::everything());
+    decode_levels<true>(work, work.shape.levels - 1, is_divided ? 1 : 0, coarse);
+    if (warp_id() == 0) {
+        found.add(coarse);
+    }
+    if (is_divided && units.boxes == 1) {
+        Unit fine(input, plan, units, starts + 1, units.range(0));
+        decode_levels<true>(work, has_level ? 0 : ALL_LANES, 0, fine);
+        if (warp_id() == 0) {
+            found.add(fine);
+        }
+    }
+    for (uint32_t box = warp_id(); is_divided && units.boxes > 1 && box < units.boxes; box += WARPS) {
+        Unit own(input, plan, units, starts + 1 + box, units.range(box));
+        decode_levels<false>(work, has_level ? 0 : ALL_LANES, 0, own);
+        found.add(own);
+    }
+    return found;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+    blocks_decode_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                        const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
+                        const __grid_constant__ Request request) {
+    extern __shared__ __align__(16) uint8_t near[];
+    __shared__ ContextTable of_contexts[blocks::CONTEXTS];
+    __shared__ Run runs[WARPS];
+    __shared__ uint32_t quiet[WARPS];
+    launch_dependents_and_wait();
+    if (!WantedBlock::exists(parsed, request)) {
+        return;
+    }
+    const WantedBlock own(geometry, parsed, request, nullptr);
+    if (own.record.kind == KIND_RAW) {
+        return;
+    }
+    const BlockPlan plan = blocks.plans[own.chunk];
+    const BlockShape shape(own.tile, geometry, plan.slices);
+    const BlockTables &tables = blocks.tables[own.chunk];
+    const DecodeTable *all = reinterpret_cast<const DecodeTable *>(tables.tables);
+    for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
+        const uint32_t number = tables.of_context[i];
+        of_contexts[i] = ContextTable{number | all[number].of_zero() << 8};
+    }
+    // Contexts have ascending numbers of tables.
+    const uint32_t near_tables = min_of(tables.of_context[blocks::CONTEXTS - 1] + 1u, blocks::NEAR_TABLES);
+    for (uint32_t i = threadIdx.x; i < near_tables * (sizeof(DecodeTable) / 4); i += THREADS) {
+        reinterpret_cast<uint32_t *>(near)[i] = reinterpret_cast<const uint32_t *>(all)[i];
+    }
+    const CompactBlock block(blocks, own.number);
+    const int32_t *anchors = blocks.anchor_codes + uint64_t(own.number) * blocks.anchors_stride;
+    int32_t largest = 0;
+    for (uint32_t i = threadIdx.x; i < shape.anchors(); i += THREADS) {
+        block.code(anchor_place(shape, i)) = anchors[i];
+        largest = max_of(largest, anchors[i]);
+    }
+    __syncthreads();
+    const uint32_t *starts =
+        blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
+    const DecodeTables of_chunk{reinterpret_cast<const DecodeTable *>(near), all, of_contexts};
+    const Found found = decode_codes(input, plan, starts, Work{shape, block, of_chunk, runs, quiet});
+    largest = max_of(largest, found.largest);
+    // A mask must have a pattern.
+    const bool has_masks = is_mask(largest), is_bad = has_masks && mask_of(largest) >= blocks.pattern_count;
+    const bool any_masks = __syncthreads_or(has_masks), any_bad = __syncthreads_or(is_bad || !found.is_good);
+    if (threadIdx.x == 0) {
+        blocks.has_masks[own.number] = any_masks;
+        if (any_bad) {
+            atomicOr(&parsed.problems[own.chunk * PROBLEM_WORDS + DECODE_PROBLEM], PROBLEM_BLOCK);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// Replaces the codes of blocks by values, level by level from the anchors up, and writes the elements: a block of
+// threads for each block. At the end come the range, masks, and verbatim values.
+//
+// THREADS        threads of a block
+// See also quantize/stored.cuh.
+#define LOGARITHM 0
+#include "blocks/predict.cuh"
+#include "blocks/symbol.cuh"
+#include "blocks/wanted.cuh"
+#include "device/sync.cuh"
+
+// The masks of the elements of a block, 0 or their number plus 1, where the elements are.
+struct CompactMasks {
+    uint8_t *masks; // null if there are none
+
+    __device__ inline CompactMasks(const ParsedBlocks &blocks, uint32_t number)
+        : masks(blocks.has_masks[number] != 0 ? blocks.masks + uint64_t(number) * blocks.elements_stride : nullptr) {}
+    // Keeps the mask of an element. Returns its code, which is 0 if it is masked.
+    __device__ inline int32_t keep(uint32_t place, int32_t code) const {
+        if (masks == nullptr) {
+            return code;
+        }
+        const bool is = is_mask(code);
+        masks[place] = is ? uint8_t(mask_of(code) + 1) : 0;
+        return is ? 0 : code;
+    }
+};
+
+// Replaces the codes of a class by values.
+__device__ inline void reconstruct(const CompactBlock &block, const CompactMasks &masks, const Values &values,
+                                   const BlockPlan &plan, const BlockShape &shape, const BlockClass &of,
+                                   Element inverse) {
+    const bool is_cubic = plan.is_cubic != 0, is_on_grid = plan.is_on_grid != 0, follows = plan.share != 0;
+    const Element share = share_of(plan.share);
+    const Around around(shape, of);
+    const CompactClass own(shape, of.level, of.number);
+    const auto value_at = [&](uint32_t place) { return block.value(place); };
+    Element before = Element(0);
+    for_each_element(of, follows, [&](const uint32_t(&at)[3], bool is_first) {
+        const uint32_t place = own.place(at);
+        const Element plain = predicted(value_at, around, is_cubic, at);
+        const Element prediction = follows ? product_plus(share, is_first ? Element(0) : before, plain) : plain;
+        const int32_t code = masks.keep(place, block.code(place));
+        const Element value = is_on_grid
+                                  ? value_of(int32_t(uint32_t(on_grid(prediction, inverse)) + uint32_t(code)), values)
+                                  : corrected(prediction, code, values);
+        before = value - plain;
+        block.set_value(place, value);
+    });
+}
+
+// Replaces the codes of a block by values. Called by the whole block of threads.
+__device__ inline void decode_values(const CompactBlock &block, const CompactMasks &masks, const Values &values,
+                                     const BlockPlan &plan, const BlockShape &shape, const int32_t *anchors) {
+    for (uint32_t i = threadIdx.x; i < shape.anchors(); i += THREADS) {
+        const uint32_t place = anchor_place(shape, i);
+        masks.keep(place, block.code(place));
+        block.set_value(place, value_of(anchors[i], values));
+    }
+#if ELEMENT_BYTES == 4
+    const Element inverse = Element(1.0 / double(values.step_high));
+#else
+    const Element inverse = 1.0 / values.step;
+#endif
+    for (uint32_t level = shape.levels; level-- > 0;) {
+        for (uint32_t pass = 0; pass < PASSES; ++pass) {
+            if (begins_group(pass)) {
+                __syncthreads();
+            }
+            const BlockClass of(shape, level, class_of_pass(pass));
+            if (of.elements() > 0) {
+                reconstruct(block, masks, values, plan, shape, of, inverse);
+            }
+        }
+    }
+    __syncthreads();
+}
+
+// Where the elements of a block are in the array, relative to its first.
+struct RasterPlaces {
+    const BoxPlaces places;
+    const uint64_t plane_stride, row_stride;
+
+    __device__ inline RasterPlaces(const Tile &tile, const Geometry &geometry)
+        : places(tile.ny, tile.nx), plane_stride(geometry.strides[1]), row_stride(geometry.strides[2]) {}
+    __device__ inline uint64_t operator()(uint32_t i) const {
+        uint32_t at[3];
+        places.coordinates(i, at);
+        return at[0] * plane_stride + at[1] * row_stride + at[2];
+    }
+};
+
+// Writes the elements of a block: limits values to the range, and gives masked ones their patterns. A warp writes rows.
+__device__ inline void write_elements(const CompactBlock &block, const CompactMasks &masks, const Values &values,
+                                      const ParsedBlocks &blocks, const BlockShape &shape, Bits *to) {
+    __shared__ CompactClass classes[8];
+    if (threadIdx.x < 8) {
+        classes[threadIdx.x] = CompactClass(shape, 0, threadIdx.x);
+    }
+    __syncthreads();
+    const uint32_t rows = shape.extent[0] * shape.extent[1];
+    const SmallDivider plane(shape.extent[1]);
+    for (uint32_t row = uniform(warp_id()); row < rows; row += THREADS / WARP) {
+        const uint32_t z = plane.quotient(row), y = row - z * shape.extent[1];
+        const uint32_t halved_z = shape.halves(0) ? z / 2 : z, odd = (shape.halves(0) ? z & 1 : 0) | (y & 1) << 1;
+        const CompactClass even_class = classes[odd], odd_class = classes[odd | 4];
+        const uint32_t start[3] = {halved_z, y / 2, 0};
+        const uint32_t evens = even_class.place(start), odds = odd_class.place(start);
+        Bits *const out = to + z * shape.stride[0] + y * shape.stride[1];
+        const auto write = [&](uint32_t place, uint32_t x) {
+            Bits bits = bits_of(limited(block.value(place), values));
+            if (masks.masks != nullptr) {
+                const uint32_t mask = masks.masks[place];
+                bits = mask != 0 ? Bits(blocks.patterns[mask - 1]) : bits;
+            }
+            out[x * shape.stride[2]] = bits;
+        };
+        for (uint32_t pair = lane_id(); 2 * pair < shape.extent[2]; pair += WARP) {
+            write(evens + pair, 2 * pair);
+            if (2 * pair + 1 < shape.extent[2]) {
+                write(odds + pair, 2 * pair + 1);
+            }
+        }
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
+    blocks_decode_values(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
+                         const __grid_constant__ Values values, const __grid_constant__ Request request, Bits *output) {
+    launch_dependents_and_wait();
+    if (!WantedBlock::exists(parsed, request)) {
+        return;
+    }
+    const WantedBlock own(geometry, parsed, request, output);
+    const uint32_t elements = own.tile.elements();
+    const RasterPlaces places(own.tile, geometry);
+    if (own.record.kind == KIND_RAW) {
+        const Bits *from = reinterpret_cast<const Bits *>(input + own.record.raw) + own.position;
+        for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
+            own.to[places(i)] = from[i];
+        }
+        return;
+    }
+    const BlockPlan plan = blocks.plans[own.chunk];
+    const BlockShape shape(own.tile, geometry, plan.slices);
+    const CompactBlock block(blocks, own.number);
+    const CompactMasks masks(blocks, own.number);
+    decode_values(block, masks, values, plan, shape, blocks.anchors + uint64_t(own.number) * blocks.anchors_stride);
+    write_elements(block, masks, values, blocks, shape, own.to);
+    const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);
+    const Bits *list = reinterpret_cast<const Bits *>(input + own.record.verbatim_values);
+    const uint32_t first = own.record.verbatim > 0 ? parsed.places[own.number].verbatim : 0;
+    for (uint32_t i = first + threadIdx.x; i < own.record.verbatim; i += THREADS) {
+        const uint32_t place = positions[i] - own.position;
+        if (place >= elements) {
+            break;
+        }
+        own.to[places(place)] = list[i];
+    }
+}

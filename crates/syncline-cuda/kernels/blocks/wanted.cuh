@@ -1,0 +1,42 @@
+// The blocks that a request wants, and where they are decoded.
+//
+// See also quantize/stored.cuh.
+#pragma once
+#include "blocks/compact.cuh"
+#include "container/parsed.cuh"
+#include "decode/values.cuh"
+
+// A block of the batch that is wanted and was parsed.
+struct WantedBlock {
+    const Tile tile;
+    const ParsedChunk &record;
+    const uint32_t number, chunk, position; // the number of its first element in its chunk
+    Bits *const to;
+
+    __device__ inline WantedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request, Bits *output)
+        : tile(geometry.tile(request.first_tile + blockIdx.x)), record(parsed.chunks[blockIdx.x / parsed.tiles]),
+          number(blockIdx.x), chunk(number / parsed.tiles),
+          position(uint32_t(tile.elements_before -
+                            geometry.elements_before(request.first_tile + uint64_t(chunk) * parsed.tiles))),
+          to(output + (tile.first_element - request.first_element)) {}
+
+    __device__ inline static bool exists(const Parsed &parsed, const Request &request) {
+        const uint64_t in_array = request.first_tile + blockIdx.x;
+        return in_array >= request.tiles_start && in_array < request.tiles_end &&
+               chunk_is_valid(parsed, blockIdx.x / parsed.tiles);
+    }
+};
+
+// The elements of a block while it is decoded: codes, which values replace.
+struct CompactBlock {
+    Bits *elements;
+
+    __device__ inline CompactBlock(const ParsedBlocks &blocks, uint32_t number)
+        : elements(reinterpret_cast<Bits *>(blocks.elements) + uint64_t(number) * blocks.elements_stride) {}
+    // A code stands in the bytes of its value.
+    __device__ inline int32_t &code(uint32_t place) const { return *reinterpret_cast<int32_t *>(elements + place); }
+    __device__ inline Element value(uint32_t place) const { return reinterpret_cast<const Element *>(elements)[place]; }
+    __device__ inline void set_value(uint32_t place, Element value) const {
+        reinterpret_cast<Element *>(elements)[place] = value;
+    }
+};
