@@ -12,6 +12,8 @@ import numpy as np
 TYPES = ("", "f4", "f8", "f2", "bf16", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8")
 PASSES = (1, 2, 4, 3, 5, 6, 7)
 LARGEST = 4095
+# In the place of a code, mask m is this and m.
+MASK = 1 << 18
 
 
 def align(at, n):
@@ -169,7 +171,7 @@ class Chunk:
             at = align(at, 16)
             sections.append(payload[at : at + length])
             at += length
-        plan, anchors, verbatim, masks, sizes, _, words, *_ = sections
+        plan, anchors, verbatim, sizes, _, words, *_ = sections
         self.cubic, self.on_grid = bool(plan[0] & 1), bool(plan[0] & 2)
         self.slices = plan[1] - 1 if plan[1] else None
         self.share, self.division, self.lanes = (0.0, 0.75, 1.0)[plan[2]], plan[3], 1 << plan[4]
@@ -177,7 +179,6 @@ class Chunk:
         self.anchors, self.first_anchor = Bits(anchors), 0
         self.read_verbatim(verbatim)
         self.patterns = header.fills + ([] if 0 in header.fills else [0])
-        self.read_masks(masks)
         self.sizes = Bits(sizes)
         self.base, self.width = self.sizes.take(32), self.sizes.take(8)
         self.words = np.frombuffer(words, "<u2").tolist()
@@ -189,35 +190,19 @@ class Chunk:
         self.positions = np.frombuffer(section[4:], "<u4", count)
         self.verbatim = np.frombuffer(section[align(4 + 4 * count, 8) :], self.header.stored_type, count)
 
-    def read_masks(self, section):
-        count = len(self.tiles) * len(self.patterns)
-        self.masks = [(0, [])] * count
-        if section:
-            kinds, at = Bits(section), align(-(-2 * count // 8), 4)
-            for number in range(count):
-                kind, words = kinds.take(2), []
-                if kind == 2:
-                    (length,) = struct.unpack_from("<I", section, at)
-                    words = np.frombuffer(section, "<u2", length, at + 4).tolist()
-                    at += 4 + 2 * length
-                self.masks[number] = kind, words
-
     def blocks(self):
         position = 0
-        for number, (_, extent) in enumerate(self.tiles):
-            masks = [
-                bitmap(words, extent) if kind == 2 else np.full(extent, kind == 1)
-                for kind, words in self.masks[number * len(self.patterns) :][: len(self.patterns)]
-            ]
-            values = Block(self, extent, np.any(masks, axis=0)).decode()
+        for _, extent in self.tiles:
+            values, codes = Block(self, extent).decode()
             low, high = np.array(self.header.range, self.header.dtype)
             if not np.isnan(low):
                 values = np.where(values > low, values, low)
                 values = np.where(values < high, values, high)
             values = self.header.stored(values)
             bits = values.view(f"u{values.itemsize}")
-            for mask, pattern in zip(masks, self.patterns):
-                bits[mask] = pattern
+            for number, pattern in enumerate(self.patterns):
+                bits[codes == MASK + number] = pattern
+            assert codes.max() < MASK + len(self.patterns)
             own = (self.positions >= position) & (self.positions < position + values.size)
             values.reshape(-1)[self.positions[own] - position] = self.verbatim[own]
             position += values.size
@@ -235,7 +220,7 @@ class Chunk:
 def read_tables(bits):
     """Returns for each context the symbol, the frequency, and the start of each slot."""
     precision, tables = bits.take(3), []
-    for _ in range(115):
+    for _ in range(125):
         if not bits.take(1):
             tables.append(tables[-1])
             continue
@@ -259,53 +244,6 @@ def read_tables(bits):
     return tables
 
 
-def bitmap(words, extent):
-    """Returns the bitmap of a mask."""
-    state, at = words[0] | words[1] << 16, 2
-    rates = (1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4)
-
-    def next_bit(model):
-        nonlocal state, at
-        probability, visits = model
-        frequency = min(max(probability // 16, 1), 4095)
-        slot = state & 4095
-        bit = slot < frequency
-        start, count = (0, frequency) if bit else (frequency, 4096 - frequency)
-        state = count * (state >> 12) + slot - start
-        if state < 1 << 16:
-            state, at = state << 16 | words[at], at + 1
-        rate = rates[visits] if visits < 12 else 5
-        model[:] = probability + ((65536 - probability) >> rate if bit else -(probability >> rate)), visits + 1
-        return bit
-
-    nz, ny, nx = extent
-    # A margin in which nothing is set: two elements before and one behind each axis.
-    bits = np.zeros((nz + 1, ny + 3, nx + 3), bool).tolist()
-    segments = -(-nx // 16)
-    states = np.zeros((nz + 1, ny + 1, segments + 1), int).tolist()
-    of_bits, of_mixed, of_set = ([[1 << 15, 0] for _ in range(count)] for count in (1024, 27, 27))
-    for z, y in np.ndindex(nz, ny):
-        here, above = bits[z + 1], bits[z]
-        row = here[y + 2]
-        for segment in range(segments):
-            first, last = segment * 16, min(segment * 16 + 16, nx)
-            before, over, behind = states[z + 1][y + 1][segment], states[z + 1][y][segment + 1], states[z][y + 1]
-            context = before + 3 * over + 9 * behind[segment + 1]
-            if next_bit(of_mixed[context]):
-                states[z + 1][y + 1][segment + 1] = 2
-                for x in range(first + 2, last + 2):
-                    known = (
-                        row[x - 1], row[x - 2], here[y + 1][x], here[y + 1][x - 1], here[y + 1][x + 1], here[y][x],
-                        above[y + 2][x], above[y + 2][x + 1], above[y + 3][x], above[y + 2][x - 1],
-                    )  # fmt: skip
-                    row[x] = next_bit(of_bits[sum(bit << place for place, bit in enumerate(known))])
-            elif next_bit(of_set[context]):
-                states[z + 1][y + 1][segment + 1] = 1
-                row[first + 2 : last + 2] = [True] * (last - first)
-    assert state == 1 << 16 and at == len(words)
-    return np.array(bits, bool)[1:, 2:-1, 2:-1]
-
-
 class Unit:
     """Reads the codes of a unit."""
 
@@ -325,41 +263,58 @@ class Unit:
             self.at += 1
 
     def run(self, contexts):
-        """Returns the codes of a run; elements without a code have the context -1."""
+        """Returns the codes of a run."""
+        kind = contexts[0] // 23
+        quiet, masked = 23 * kind, 23 * kind + 22
+        segments = [contexts[start : start + 32] for start in range(0, len(contexts), 32)]
+        calm = [len(segment) == 32 and set(segment) <= {quiet, masked} for segment in segments]
+        flags = iter(self.list([115 + kind] * sum(calm)))
+        # Those that are not coded are None.
+        for number, segment in enumerate(segments):
+            if calm[number]:
+                is_set = next(flags)
+                segments[number] = [120 + kind if c == quiet else c for c in segment] if is_set else None
+        codes = iter(self.list([c for segment in segments for c in segment or ()]))
+        expected = {quiet: 0, masked: MASK}
+        return [
+            expected[context] if segments[place // 32] is None else next(codes)
+            for place, context in enumerate(contexts)
+        ]
+
+    def list(self, contexts):
+        """Returns the codes of a list."""
         codes = [0] * len(contexts)
         if not self.words:
             return codes
         for start in range(0, len(contexts), self.lanes):
             group = contexts[start : start + self.lanes]
-            taken = {}
+            taken = []
             for lane, context in enumerate(group):
-                if context < 0:
-                    continue
                 state = self.states[lane]
                 symbol, frequency, first = self.tables[context][state & 2047]
                 state = frequency * (state >> 11) + (state & 2047) - first
-                count = (symbol > 0) if symbol < 8 else (symbol - 8) // 4 + 2
+                count = (symbol > 0) if symbol < 8 else (symbol - 8) // 4 + 2 if symbol < 68 else 0
                 now = min(count, 5)
-                taken[lane] = symbol, count, state & ((1 << now) - 1)
+                taken.append((symbol, count, state & ((1 << now) - 1)))
                 self.states[lane] = state >> now
                 self.fill(lane)
-            for lane, (symbol, count, raw) in taken.items():
+            for lane, (symbol, count, raw) in enumerate(taken):
                 if count > 5:
                     raw |= (self.states[lane] & ((1 << (count - 5)) - 1)) << 5
                     self.states[lane] >>= count - 5
                     self.fill(lane)
                 magnitude = (symbol if symbol < 8 else (4 + symbol % 4) << ((symbol - 8) // 4 + 1)) + (raw >> 1)
-                codes[start + lane] = -magnitude if raw & 1 else magnitude
+                code = -magnitude if raw & 1 else magnitude
+                codes[start + lane] = code if symbol < 68 else MASK + symbol - 68
         return codes
 
 
 class Block:
-    def __init__(self, chunk, extent, masked):
+    def __init__(self, chunk, extent):
         self.chunk, self.dtype, self.extent = chunk, chunk.header.dtype, extent
         slices = chunk.slices
         self.order = sorted(range(3), key=lambda axis: (axis != slices, extent[axis], axis))
-        self.masked = masked.transpose(self.order)
-        self.own = self.masked.shape
+        self.own = tuple(extent[axis] for axis in self.order)
         self.halved = [slices is None, True, True]
         self.values = np.zeros(self.own, self.dtype)
         self.plain = np.zeros(self.own, self.dtype)
@@ -387,7 +342,8 @@ class Block:
                 self.reconstruct(level, number)
         used = [unit for unit in (coarse, *fine) if unit.words]
         assert all(set(unit.states) == {1 << 16} and unit.at == len(unit.words) for unit in used)
-        return np.ascontiguousarray(self.values.transpose(np.argsort(self.order)))
+        back = np.argsort(self.order)
+        return np.ascontiguousarray(self.values.transpose(back)), self.codes.transpose(back)
 
     def boxes_of(self, levels):
         """Returns the boxes of the first level: ranges of its elements in a class, along each axis."""
@@ -403,11 +359,15 @@ class Block:
     def read_anchors(self, extent):
         chunk = self.chunk
         count = extent[0] if not self.halved[0] else 1
-        integers = [chunk.first_anchor]
-        for _ in range(count):
-            integers.append(wrapped(integers[-1] + chunk.anchors.signed()))
-        chunk.first_anchor = integers[1]
-        self.values[:count, 0, 0] = chunk.value(np.array(integers[1:]))
+        before, integer = chunk.first_anchor, 0
+        for number in range(count):
+            if chunk.anchors.take(1):
+                self.codes[number, 0, 0] = MASK + chunk.anchors.take(3)
+            else:
+                before = integer = wrapped(before + chunk.anchors.signed())
+                if number == 0:
+                    chunk.first_anchor = integer
+            self.values[number, 0, 0] = chunk.value(np.array(integer))
 
     def places(self, level, number):
         """Returns the places of a class of a level along each axis."""
@@ -423,11 +383,13 @@ class Block:
             return
         grid = np.ix_(*places)
         contexts = self.contexts(level, number, places, box)
-        contexts[self.masked[grid]] = -1
-        self.codes[grid] = np.reshape(unit.run(contexts.reshape(-1).tolist()), contexts.shape)
+        own = contexts.reshape(-1).tolist()
+        runs = [unit.run(own[start : start + 1024]) for start in range(0, len(own), 1024)]
+        self.codes[grid] = np.reshape(np.concatenate(runs), contexts.shape)
 
     def contexts(self, level, number, places, box):
-        magnitudes, sums = np.minimum(np.abs(self.codes), LARGEST), 0
+        is_mask = self.codes >= MASK
+        magnitudes, sums, masks = np.where(is_mask, 0, np.minimum(np.abs(self.codes), LARGEST)), 0, 0
         axes = [axis for axis in range(3) if number >> axis & 1]
         for axis in axes:
             before, after = list(places), list(places)
@@ -438,12 +400,14 @@ class Block:
                 exists &= after[axis] // 2 < box[axis][1]
             after[axis] = np.where(exists, after[axis], before[axis])
             sums = sums + magnitudes[np.ix_(*before)] + magnitudes[np.ix_(*after)]
+            masks = masks + is_mask[np.ix_(*before)] + is_mask[np.ix_(*after)].astype(int)
         t = sums * (6 // len(axes))
         w = 3 + 2 * t
         e = np.frexp(w.astype("f8"))[1] - 1
         o = 2 * e + (2 * w >= 3 << e) - 3
         kind = len(axes) - 1 if level == 0 else min(level + 2, 4)
-        return 23 * kind + np.where(o <= 10, o, 10 + (o - 10) * 2 // 3)
+        among = 20 + (masks >= len(axes)) + (masks == 2 * len(axes))
+        return 23 * kind + np.where(masks > 0, among, np.where(o <= 10, o, 10 + (o - 10) // 2))
 
     def along(self, places, axis, level):
         """Returns the prediction along an axis."""
@@ -481,7 +445,8 @@ class Block:
         for place, j in zip(places[0], plain) if not self.halved[0] else [(places[0], plain)]:
             f = fma(chunk.share, error, j, self.dtype) if chunk.share else j
             grid = np.ix_(np.atleast_1d(place), places[1], places[2])
-            value = self.value(f, self.codes[grid].reshape(f.shape))
+            codes = self.codes[grid].reshape(f.shape)
+            value = self.value(f, np.where(codes < MASK, codes, 0))
             self.values[grid] = value.reshape(self.values[grid].shape)
             if chunk.share:
                 error = value - j

@@ -68,6 +68,7 @@ const FILES: &[Source] = headers![
     "device/copy_async.cuh",
     "device/lookback.cuh",
     "device/radix_partition.cuh",
+    "device/shared.cuh",
     "device/sync.cuh",
     "device/tile_threads.cuh",
     "device/warp.cuh",

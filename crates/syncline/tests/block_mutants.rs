@@ -56,7 +56,7 @@ fn damage(stream: &mut [u8], random: &mut Random) {
     let length = |record: &[u8], section: usize| {
         u32::from_le_bytes(record[32 + 4 * section..][..4].try_into().unwrap()) as usize
     };
-    let section = random.below(7);
+    let section = random.below(6);
     let start = (0..section).fold(80, |at, section| (at + length(record, section)).next_multiple_of(16));
     let bytes = length(record, section).min(record.len() - start);
     match random.below(16) {

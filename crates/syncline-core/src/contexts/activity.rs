@@ -10,7 +10,7 @@ use crate::simd::InstructionSet;
 /// Contexts of a kind of elements without masks around them: half octaves of the mean magnitude, half as many of large
 /// ones.
 const BINS: usize = 20;
-/// Contexts of a kind of elements that are between masks: fewer than half of the neighbors are, at least half, or all.
+/// Contexts of a kind of elements next to masks: fewer than half of the neighbors are masked, at least half, or all.
 const AMONG_MASKS: usize = 3;
 /// Contexts of a kind of elements.
 pub const OF_KIND: usize = BINS + AMONG_MASKS;
@@ -26,37 +26,73 @@ pub const CONTEXTS: usize = FLAGGED + KINDS;
 
 /// Magnitudes count as no more than this.
 const LARGEST: i32 = 4095;
-/// What a mask counts in the place of a magnitude. All magnitudes around an element sum to less.
-const MASK: i32 = 1 << MASK_SHIFT;
+/// A mask counts as 2 to this power in the place of a magnitude. All magnitudes around an element sum to less.
 const MASK_SHIFT: u32 = 16;
+const _: () = assert!(NEIGHBORS * LARGEST < 1 << MASK_SHIFT);
 /// The weighted number of neighbors.
 const NEIGHBORS: i32 = 12;
 
-/// Contexts that have a meaning beside magnitudes, of elements of a kind.
-#[derive(Clone, Copy, Debug)]
+/// The contexts of elements of a kind, or what stands for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contexts {
-    /// All codes around are 0.
-    pub quiet: u8,
-    /// All neighbors are masks.
-    pub masked: u8,
-    /// Flags of segments.
+    /// That of each half octave of the activity, of elements without masks around them.
+    half_octaves: [u8; 32],
+    /// Those of elements with fewer than half, at least half, and all of their neighbors masked.
+    among_masks: [u8; AMONG_MASKS],
+    /// That of the flags of segments.
     pub flag: u8,
-    /// In place of `quiet` in segments whose flag is set.
+    /// That of quiet elements of segments whose flag is set.
     pub flagged: u8,
 }
 
 impl Contexts {
-    /// Returns those of a kind.
-    pub const fn of_kind(kind: usize) -> Self {
+    /// Returns the contexts of a kind.
+    pub fn of_kind(kind: usize) -> Self {
+        /// Half octaves before this one have contexts of their own.
+        const FIRST_SHARED: usize = 10;
         let first = kind * OF_KIND;
+        let bin = |half_octave: usize| match half_octave.checked_sub(FIRST_SHARED) {
+            None => half_octave,
+            Some(above) => (FIRST_SHARED + above / 2).min(BINS - 1),
+        };
         Self {
-            quiet: first as u8,
-            masked: (first + OF_KIND - 1) as u8,
+            half_octaves: std::array::from_fn(|half_octave| (first + bin(half_octave)) as u8),
+            among_masks: std::array::from_fn(|share| (first + BINS + share) as u8),
             flag: (FLAGS + kind) as u8,
             flagged: (FLAGGED + kind) as u8,
         }
     }
+
+    /// Returns what stands for the contexts.
+    pub fn map(self, of: impl Fn(u8) -> u8) -> Self {
+        Self {
+            half_octaves: self.half_octaves.map(&of),
+            among_masks: self.among_masks.map(&of),
+            flag: of(self.flag),
+            flagged: of(self.flagged),
+        }
+    }
+
+    /// Returns the context of elements whose neighbors all have code 0.
+    #[inline(always)]
+    pub const fn quiet(&self) -> u8 {
+        self.half_octaves[0]
+    }
+
+    /// Returns the context of elements whose neighbors are all masked.
+    #[inline(always)]
+    pub const fn masked(&self) -> u8 {
+        self.among_masks[AMONG_MASKS - 1]
+    }
 }
+
+/// Returns whether a context is calm: all codes around are 0, or all neighbors are masked.
+pub fn is_calm(context: usize) -> bool {
+    context < FLAGS && matches!(context % OF_KIND, 0 | LAST_OF_KIND)
+}
+
+/// The last context of a kind, by its number in the kind: that of elements whose neighbors are all masked.
+const LAST_OF_KIND: usize = OF_KIND - 1;
 
 /// Returns whether a context has nothing in common with the one before.
 pub fn begins_group(context: usize) -> bool {
@@ -85,20 +121,6 @@ fn half_octave(activity: i32) -> u32 {
 const HALF_OCTAVE_SHIFT: i32 = 22;
 const FIRST_HALF_OCTAVE: u32 = 3.0f32.to_bits() >> HALF_OCTAVE_SHIFT;
 
-/// The context of each half octave, in elements of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HalfOctaves(pub [u8; 32]);
-
-/// Returns the context of each half octave in elements of a kind.
-pub fn half_octaves(kind: usize) -> HalfOctaves {
-    const LAST_OWN: usize = 10;
-    let bin = |half_octave: usize| match half_octave.checked_sub(LAST_OWN) {
-        None => half_octave,
-        Some(above) => (LAST_OWN + above / 2).min(BINS - 1),
-    };
-    HalfOctaves(std::array::from_fn(|half_octave| (kind * OF_KIND + bin(half_octave)) as u8))
-}
-
 /// Returns the kind of the elements of a class of level `number`.
 pub fn kind_of(number: usize, class: usize) -> usize {
     match number {
@@ -108,17 +130,11 @@ pub fn kind_of(number: usize, class: usize) -> usize {
     }
 }
 
-/// Returns the context of an element between masks, of which there are `masks` among 12, in elements of a kind.
-#[inline(always)]
-fn among_masks(kind: usize, masks: i32) -> u8 {
-    (kind * OF_KIND + BINS) as u8 + u8::from(2 * masks >= NEIGHBORS) + u8::from(masks == NEIGHBORS)
-}
-
-/// Computes the contexts of the elements of a part of a row of a class.
+/// Computes the contexts of the elements of a part of a row of a class, whose kind has `contexts`.
 ///
 /// The activity is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
-/// neighbor that does not exist or is of another unit counts as the one on the other side. There are masks among the
-/// codes only if `any_masks`.
+/// neighbor that does not exist or is of another unit counts as the one on the other side. If `any_masks` is not set,
+/// there are no masks among the codes.
 #[inline(always)]
 pub fn context_row<I: InstructionSet>(
     isa: I,
@@ -127,8 +143,8 @@ pub fn context_row<I: InstructionSet>(
     class: usize,
     at: [usize; 2],
     unit: &Unit,
-    any_masks: bool,
-    (half_octaves, sums, out): (&HalfOctaves, &mut [i32], &mut [u8]),
+    (contexts, any_masks): (&Contexts, bool),
+    (sums, out): (&mut [i32], &mut [u8]),
 ) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
@@ -158,16 +174,19 @@ pub fn context_row<I: InstructionSet>(
     sums.iter_mut().for_each(|sum| *sum *= weight);
     let out = &mut out[..sums.len()];
     #[cfg(target_arch = "x86_64")]
-    let done = isa.avx2().map_or(0, |token| avx2::look_up(token, sums, half_octaves, out));
+    let done = isa.avx2().map_or(0, |token| avx2::look_up(token, sums, &contexts.half_octaves, out));
     #[cfg(not(target_arch = "x86_64"))]
     let done = 0;
     for (out, &sum) in out[done..].iter_mut().zip(&sums[done..]) {
-        *out = half_octaves.0[half_octave(sum) as usize % 32];
+        *out = contexts.half_octaves[half_octave(sum) as usize % 32];
     }
     if any_masks {
-        let kind = kind_of(number, class);
-        for (out, &sum) in out.iter_mut().zip(&*sums).filter(|(_, sum)| **sum >= MASK) {
-            *out = among_masks(kind, sum >> MASK_SHIFT);
+        for (out, &sum) in out.iter_mut().zip(&*sums) {
+            let [few, many, all] = contexts.among_masks;
+            let masks = sum >> MASK_SHIFT;
+            let among = if masks == NEIGHBORS { all } else { few };
+            let among = if masks >= NEIGHBORS / 2 && masks < NEIGHBORS { many } else { among };
+            *out = if masks > 0 { among } else { *out };
         }
     }
 }
@@ -181,7 +200,7 @@ fn counted(code: i32) -> i32 {
 /// Returns what a code or a mask counts.
 #[inline(always)]
 fn counted_with_masks(code: i32) -> i32 {
-    if code >= CODE_LIMIT as i32 { MASK } else { counted(code) }
+    if code >= CODE_LIMIT as i32 { 1 << MASK_SHIFT } else { counted(code) }
 }
 
 #[inline(always)]
@@ -209,24 +228,38 @@ mod tests {
     #[test]
     fn bins_ascend_without_gaps() {
         let mut last = 0;
-        let bins = half_octaves(0);
-        for activity in 0..=12 * LARGEST {
-            let own = bins.0[half_octave(activity) as usize];
+        let bins = Contexts::of_kind(0).half_octaves;
+        for activity in 0..=NEIGHBORS * LARGEST {
+            let own = bins[half_octave(activity) as usize];
             assert!(own == last || own == last + 1, "{activity}");
             last = own;
         }
         assert_eq!(last as usize + 1, BINS);
     }
 
+    #[test]
+    fn contexts_of_all_kinds_are_all_contexts() {
+        let all = |kind| {
+            let Contexts { half_octaves, among_masks, flag, flagged } = Contexts::of_kind(kind);
+            half_octaves.into_iter().chain(among_masks).chain([flag, flagged])
+        };
+        let mut contexts: Vec<usize> = (0..KINDS).flat_map(all).map(usize::from).collect();
+        contexts.sort_unstable();
+        contexts.dedup();
+        assert!(contexts.iter().copied().eq(0..CONTEXTS));
+        let of_kinds = || (0..KINDS).map(Contexts::of_kind);
+        let calm: Vec<_> = of_kinds().flat_map(|of| [of.quiet(), of.masked()].map(usize::from)).collect();
+        assert!(contexts.into_iter().filter(|&context| is_calm(context)).eq(calm));
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn vectors_look_up_what_single_elements_do() {
         let Some(token) = crate::simd::Avx2::detected() else { return };
-        let (sums, table): (Vec<i32>, _) =
-            ((0..=12 * LARGEST).collect(), HalfOctaves(std::array::from_fn(|i| i as u8 * 7)));
+        let (sums, table): (Vec<i32>, _) = ((0..=NEIGHBORS * LARGEST).collect(), std::array::from_fn(|i| i as u8 * 7));
         let mut out = vec![0; sums.len()];
         let done = avx2::look_up(token, &sums, &table, &mut out);
         assert_eq!(done, sums.len() / 8 * 8);
-        assert!(out[..done].iter().zip(&sums).all(|(&out, &sum)| out == table.0[half_octave(sum) as usize]));
+        assert!(out[..done].iter().zip(&sums).all(|(&out, &sum)| out == table[half_octave(sum) as usize]));
     }
 }

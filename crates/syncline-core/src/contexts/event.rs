@@ -8,12 +8,11 @@ use super::table::Counts;
 const CONTEXT_LOG2: u32 = 7;
 /// More than there are pairs of a symbol and a context, and a power of two, so that no pair is out of bounds.
 pub const PAIRS: usize = 1 << (2 * CONTEXT_LOG2);
-/// What elements without a code have in place of a context.
+/// What stands in place of a context where there is no event.
 const NO_CONTEXT: u32 = (1 << CONTEXT_LOG2) - 1;
 const _: () = assert!(CONTEXTS < NO_CONTEXT as usize && SYMBOLS <= 1 << CONTEXT_LOG2);
 
-/// A code and its context, or nothing in the place of an element without a code: the symbol, below it the context, and
-/// below that the bits behind the symbol.
+/// A code and its context: the symbol, below it the context, and below that the bits behind the symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Event(pub(super) u32);
@@ -24,7 +23,7 @@ impl Event {
     pub(super) const SYMBOL_SHIFT: u32 = Self::PAIR_SHIFT + CONTEXT_LOG2;
     pub(super) const BITS_MASK: u32 = (1 << Self::PAIR_SHIFT) - 1;
 
-    /// The event of an element without a code.
+    /// Nothing, with which groups of events are filled up.
     pub const NONE: Self = Self(NO_CONTEXT << Self::PAIR_SHIFT);
 
     /// Returns the event of a code.
@@ -63,7 +62,7 @@ impl Event {
         self.0 & Self::BITS_MASK
     }
 
-    /// Returns the code, 0 if there is none.
+    /// Returns the code, or what stands for a mask in its place.
     pub fn code(self) -> i32 {
         Symbol::code(self.symbol(), self.bits())
     }

@@ -9,9 +9,9 @@ mod encode;
 
 pub use encode::{Encoder, Events};
 
-use super::activity::CONTEXTS;
+use super::activity::{CONTEXTS, Contexts, is_calm};
 use super::symbol::{SYMBOLS, Symbol};
-use super::table::{TABLE_LOG2, TOTAL, Tables};
+use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
 use crate::simd::InstructionSet;
 
 /// Most states of a unit.
@@ -33,18 +33,21 @@ pub fn lanes_of(elements: usize, log2: u8) -> usize {
 }
 
 /// The tables of a chunk for the decoder: what each slot of each table stands for, see `Slot`.
+///
+/// Tables of calm contexts have numbers of their own, by which they are recognized.
 #[derive(Clone, Debug)]
 pub struct SlotTables {
     /// Of as many tables as there are numbers, so that none is out of bounds.
     slots: Vec<u32>,
-    /// The number of the table of each context, and of the elements that have none.
-    pub of_contexts: [u8; TABLES],
+    /// The number of the table of each context.
+    pub(super) of_contexts: [u8; CONTEXTS],
 }
 
-/// The number of the table of elements without a code: it leaves a state as it is.
+/// The number of the table of what is behind the last event of a list: it leaves a state as it is.
 pub const NO_TABLE: u8 = TABLES as u8 - 1;
 /// Numbers of tables. There are fewer contexts.
 const TABLES: usize = 128;
+const _: () = assert!(CONTEXTS < TABLES);
 
 /// What a slot stands for: 11 bits of the frequency of its symbol less 1, 11 of its distance from the symbol's start,
 /// and the symbol.
@@ -72,23 +75,39 @@ impl Slot {
     }
 }
 
+/// Lists what the slots of a table stand for.
+fn list_slots(table: &Table, slots: &mut [u32]) {
+    let mut slots = slots.iter_mut();
+    for symbol in 0..SYMBOLS {
+        let frequency = table.frequency(symbol);
+        let all = (0..frequency).map(|offset| Slot::new(frequency, offset, symbol as u32).0);
+        slots.by_ref().zip(all).for_each(|(slot, value)| *slot = value);
+    }
+}
+
 impl SlotTables {
     /// Prepares the tables of a chunk.
     pub fn new(tables: &Tables) -> Self {
         let mut slots = vec![0; TABLES << TABLE_LOG2];
-        for (table, slots) in tables.tables.iter().zip(slots.chunks_exact_mut(1 << TABLE_LOG2)) {
-            let mut slots = slots.iter_mut();
-            for symbol in 0..SYMBOLS {
-                let frequency = table.frequency(symbol);
-                let all = (0..frequency).map(|offset| Slot::new(frequency, offset, symbol as u32).0);
-                slots.by_ref().zip(all).for_each(|(slot, value)| *slot = value);
+        let (mut of_contexts, mut number) = ([0; CONTEXTS], 0);
+        for (context, &table) in tables.of_context.iter().enumerate() {
+            let shares = |before: usize| tables.of_context[before] == table && !is_calm(before) && !is_calm(context);
+            let is_first = context == 0;
+            if is_first || !shares(context - 1) {
+                number += u8::from(!is_first);
+                let slots = &mut slots[usize::from(number) << TABLE_LOG2..][..1 << TABLE_LOG2];
+                list_slots(&tables.tables[usize::from(table)], slots);
             }
+            of_contexts[context] = number;
         }
         let none = &mut slots[usize::from(NO_TABLE) << TABLE_LOG2..];
         none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
-        let mut of_contexts = [NO_TABLE; TABLES];
-        of_contexts[..CONTEXTS].copy_from_slice(&tables.of_context);
         Self { slots, of_contexts }
+    }
+
+    /// Returns the numbers of the tables of the contexts of a kind.
+    pub fn of_kind(&self, kind: usize) -> Contexts {
+        Contexts::of_kind(kind).map(|context| self.of_contexts[usize::from(context)])
     }
 
     #[inline(always)]
@@ -118,13 +137,13 @@ impl<'a> Decoder<'a> {
         is_valid.then_some(Self { states, lanes, words: rest, at: 0 })
     }
 
-    /// Reads the codes of a run by the numbers of their tables. Both are a multiple of [`MOST_LANES`] long: behind the
-    /// run is [`NO_TABLE`], which gives the code 0.
+    /// Reads the codes of a list by the numbers of their tables. Both are a multiple of [`MOST_LANES`] long: behind the
+    /// list is [`NO_TABLE`], which gives the code 0.
     ///
     /// # Panics
     /// The lengths are others.
     #[inline(always)]
-    pub fn run<I: InstructionSet>(&mut self, isa: I, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+    pub fn list<I: InstructionSet>(&mut self, isa: I, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
         assert!(of_codes.len() == codes.len() && codes.len().is_multiple_of(MOST_LANES));
         #[cfg(target_arch = "x86_64")]
         if let Some(token) = isa.avx2() {
@@ -137,11 +156,11 @@ impl<'a> Decoder<'a> {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = isa;
-        self.run_by_one(of_codes, tables, codes);
+        self.list_by_one(of_codes, tables, codes);
     }
 
-    /// Does what [`Self::run`] does, one code after another.
-    fn run_by_one(&mut self, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
+    /// Does what [`Self::list`] does, one code after another.
+    fn list_by_one(&mut self, of_codes: &[u8], tables: &SlotTables, codes: &mut [i32]) {
         for (of_codes, codes) in of_codes.chunks(self.lanes).zip(codes.chunks_mut(self.lanes)) {
             self.group(of_codes, tables, codes);
         }
@@ -210,7 +229,7 @@ mod tests {
 
         #[inline(always)]
         fn run<I: InstructionSet>(self, isa: I) {
-            self.decoder.run(isa, self.of_codes, self.slots, self.codes);
+            self.decoder.list(isa, self.of_codes, self.slots, self.codes);
         }
     }
 
@@ -242,7 +261,7 @@ mod tests {
             let slots = SlotTables::new(&tables);
             let table = |event: &Event| match *event {
                 Event::NONE => NO_TABLE,
-                event => tables.of_context[usize::from(event.context())],
+                event => slots.of_contexts[usize::from(event.context())],
             };
             let read = |decoder: &Decoder, by_one: bool| {
                 let (mut decoder, mut codes) = (decoder.clone(), Vec::new());
@@ -252,7 +271,7 @@ mod tests {
                     of_codes.resize(events.len().next_multiple_of(MOST_LANES), NO_TABLE);
                     let mut run = vec![0; of_codes.len()];
                     match by_one {
-                        true => decoder.run_by_one(&of_codes, &slots, &mut run),
+                        true => decoder.list_by_one(&of_codes, &slots, &mut run),
                         false => simd::run(Run {
                             decoder: &mut decoder,
                             of_codes: &of_codes,

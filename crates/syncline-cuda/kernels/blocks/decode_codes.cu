@@ -7,34 +7,47 @@
 #include "blocks/rans.cuh"
 #include "blocks/segments.cuh"
 #include "blocks/wanted.cuh"
+#include "device/shared.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// A run in shared memory.
-struct Run {
-    uint8_t contexts[RUN];
-    int32_t codes[RUN];
-};
-
-// The table of a context: its number and, above it, its frequency of symbol 0.
-struct ContextTable {
+// How an element is coded: the number of its table; above it the frequency of symbol 0; and whether all around it are
+// zeros, or masks.
+struct Coding {
     uint32_t word;
 
-    // Nothing is coded by it: symbol 0 leaves a state as it is.
-    __device__ inline static ContextTable none() { return {TOTAL << 8}; }
-    __device__ inline uint32_t number() const { return word & 255; }
-    __device__ inline uint32_t of_zero() const { return word >> 8; }
+    static constexpr uint32_t QUIET = 1u << 31, MASKED = 1u << 30;
+
+    // Nothing is coded: symbol 0 leaves a state as it is.
+    __device__ inline static Coding none() { return {TOTAL << 8}; }
+    __device__ inline uint32_t table() const { return word & 255; }
+    __device__ inline uint32_t of_zero() const { return word >> 8 & (2 * TOTAL - 1); }
+    __device__ inline bool is_quiet() const { return (word & QUIET) != 0; }
+    __device__ inline bool is_masked() const { return (word & MASKED) != 0; }
+};
+
+// Groups that are decoded at once if all of their codes are 0.
+constexpr uint32_t AHEAD = 4;
+
+// A run in shared memory: how its elements are coded, which their codes replace.
+struct Run {
+    uint32_t words[RUN];
 };
 
 // The tables of the block's chunk: as many as there is room for in shared memory, the others where parsing left them.
 struct DecodeTables {
-    const DecodeTable *near, *all;
-    const ContextTable *of_contexts; // in shared memory
+    const SharedWords near;
+    const DecodeTable *all;
+    const Coding *of_contexts; // in shared memory
 
-    __device__ inline const DecodeTable *table(ContextTable own) const {
-        const uint32_t number = own.number();
-        return (number < blocks::NEAR_TABLES ? near : all) + number;
+    __device__ inline Interval find(uint32_t table, uint32_t slot) const {
+        constexpr uint32_t WORDS = sizeof(DecodeTable) / 4, FIRST_INTERVAL = sizeof(DecodeTable::parts) / 4;
+        if (table >= blocks::NEAR_TABLES) {
+            return all[table].find(slot);
+        }
+        const uint32_t part = near.load(WORDS * table + slot / PART_SLOTS);
+        return Interval(near.load(WORDS * table + FIRST_INTERVAL + DecodeTable::interval(part, slot)));
     }
 };
 
@@ -63,24 +76,26 @@ struct Unit {
         return is_good && __all_sync(ALL_LANES, state == LOWEST && words.at == words.count);
     }
 
+    // Decodes an event of each lane. Returns the codes, 0 of lanes without one. Called by a whole warp.
+    __device__ inline int32_t next(const DecodeTables &tables, Coding own) {
+        const uint32_t slot = state % TOTAL, ahead = own.of_zero() * (state / TOTAL) + slot;
+        // Most codes are 0, and take no word.
+        if (__all_sync(ALL_LANES, slot < own.of_zero() && ahead >= LOWEST)) {
+            state = ahead;
+            return 0;
+        }
+        const bool has_code = own.word != Coding::none().word;
+        const Interval found = has_code ? tables.find(own.table(), slot) : Interval(0, 0, TOTAL);
+        return next_code(words, state, found);
+    }
+
     // Returns the flags of `count` segments, a bit each. Called by a whole warp.
     __device__ inline uint32_t flags(const DecodeTables &tables, uint32_t context, uint32_t count) {
         uint32_t flags = 0;
-        if (count == 0 || is_empty) {
-            return flags;
-        }
-        const ContextTable own = tables.of_contexts[context];
-        const DecodeTable *table = tables.table(own);
-        const uint32_t of_zero = own.of_zero();
-        for (uint32_t first = 0; first < count; first += lanes) {
+        for (uint32_t first = 0; first < count && !is_empty; first += lanes) {
             const bool has_code = lane_id() < lanes && first + lane_id() < count;
-            // Most flags are not set, and take no word.
-            const uint32_t slot = state % TOTAL, ahead = of_zero * (state / TOTAL) + slot;
-            if (__all_sync(ALL_LANES, !has_code || (slot < of_zero && ahead >= LOWEST))) {
-                state = has_code ? ahead : state;
-                continue;
-            }
-            flags |= __ballot_sync(ALL_LANES, next_code(words, state, has_code, table) != 0) << first;
+            const Coding own = has_code ? tables.of_contexts[context] : Coding::none();
+            flags |= __ballot_sync(ALL_LANES, next(tables, own) != 0) << first;
         }
         return flags;
     }
@@ -88,47 +103,63 @@ struct Unit {
     // Decodes a run of `count` elements, of whose segments some are quiet. Called by a whole warp.
     __device__ inline void decode(const DecodeTables &tables, uint32_t kind, uint32_t quiet, uint32_t count, Run &run) {
         const KindContexts known(kind);
-        const uint32_t set = flags(tables, known.flag, __popc(quiet));
-        const CodedSegments segments(quiet, set, count);
+        const CodedSegments segments(quiet, flags(tables, known.flag, __popc(quiet)), count);
+        const Coding flagged = tables.of_contexts[known.flagged];
+        const SharedWords own(run.words);
+        const auto word_of = [&](uint32_t segment) {
+            const uint32_t place = segment * SEGMENT + lane_id();
+            return place < count ? own.load(place) : Coding::none().word;
+        };
+        uint32_t ahead = word_of(0);
         for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
-            const uint32_t first = segment * SEGMENT, end = min_of(first + SEGMENT, count);
-            const bool is_coded = (segments.coded >> segment & 1) != 0 && !is_empty;
-            if (!is_coded) {
-                if (first + lane_id() < end) {
-                    const bool is_masked =
-                        (quiet >> segment & 1) != 0 && run.contexts[first + lane_id()] == known.masked;
-                    run.codes[first + lane_id()] = is_masked ? code_of_mask(0) : 0;
-                    largest = is_masked ? max_of(largest, code_of_mask(0)) : largest;
-                }
+            Coding coding{ahead};
+            ahead = word_of(segment + 1);
+            const uint32_t first = segment * SEGMENT;
+            const bool is_quiet = quiet >> segment & 1, is_flagged = segments.flagged >> segment & 1;
+            // What is not coded, and most of what is.
+            const bool is_expected_mask = is_quiet && !is_flagged && coding.is_masked();
+            largest = is_expected_mask ? max_of(largest, code_of_mask(0)) : largest;
+            if (first + lane_id() < count) {
+                own.store(first + lane_id(), is_expected_mask ? code_of_mask(0) : 0);
+            }
+            if (is_empty || (is_quiet && !is_flagged)) {
                 continue;
             }
-            const bool is_flagged = segments.flagged >> segment & 1;
-            const auto table_of = [&](uint32_t place) {
-                if (lane_id() >= lanes || place >= end) {
-                    return ContextTable::none();
-                }
-                const uint32_t own = run.contexts[place];
-                return tables.of_contexts[is_flagged && own == known.quiet ? known.flagged : own];
+            coding = is_flagged && coding.is_quiet() ? flagged : coding;
+            const auto of_group = [&](uint32_t begin) {
+                const uint32_t word = __shfl_sync(ALL_LANES, coding.word, (begin + lane_id()) % WARP);
+                return Coding{lane_id() < lanes ? word : Coding::none().word};
             };
-            ContextTable next = table_of(first + lane_id());
-            for (uint32_t begin = first; begin < end; begin += lanes) {
-                const uint32_t place = begin + lane_id();
-                const ContextTable own = next;
-                // No state waits for the next one.
-                next = table_of(place + lanes);
-                const bool has_code = lane_id() < lanes && place < end;
-                const uint32_t slot = state % TOTAL, ahead = own.of_zero() * (state / TOTAL) + slot;
-                int32_t code = 0;
-                // Most codes are 0, and take no word.
-                if (__all_sync(ALL_LANES, slot < own.of_zero() && ahead >= LOWEST)) {
-                    state = ahead;
-                } else {
-                    code = next_code(words, state, has_code, tables.table(own));
-                }
-                if (has_code) {
-                    run.codes[place] = code;
+            const auto decode_group = [&](uint32_t begin, Coding of_this) {
+                const int32_t code = next(tables, of_this);
+                if (code != 0) {
+                    own.store(first + begin + lane_id(), uint32_t(code));
                     largest = max_of(largest, code);
                 }
+            };
+            // Few lanes have several groups at once, if all of their codes are 0. Behind the end there is nothing.
+            for (uint32_t begin = 0; begin < SEGMENT && lanes * AHEAD <= SEGMENT; begin += AHEAD * lanes) {
+                Coding groups[AHEAD];
+                uint32_t state_ahead = state;
+                bool are_zeros = true;
+#pragma unroll
+                for (uint32_t i = 0; i < AHEAD; ++i) {
+                    groups[i] = of_group(begin + i * lanes);
+                    const uint32_t slot = state_ahead % TOTAL;
+                    state_ahead = groups[i].of_zero() * (state_ahead / TOTAL) + slot;
+                    are_zeros &= slot < groups[i].of_zero() && state_ahead >= LOWEST;
+                }
+                if (__all_sync(ALL_LANES, are_zeros)) {
+                    state = state_ahead;
+                    continue;
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < AHEAD; ++i) {
+                    decode_group(begin + i * lanes, groups[i]);
+                }
+            }
+            for (uint32_t begin = 0; begin < SEGMENT && lanes * AHEAD > SEGMENT; begin += lanes) {
+                decode_group(begin, of_group(begin));
             }
         }
     }
@@ -154,6 +185,7 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
     const Neighbors neighbors(work.shape, of, unit.range);
     const CompactClass own(work.shape, of.level, of.number);
     const uint32_t kind = kind_of(of);
+    const KindContexts known(kind);
     const auto code = [&](uint32_t place) { return work.block.code(place); };
     Run &run = work.runs[warp_id()];
     for (uint32_t begin = 0; begin < all; begin += OF_BLOCK ? WARPS * RUN : RUN) {
@@ -162,7 +194,12 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
             return first < all ? min_of(all - first, RUN) : 0;
         };
         const uint32_t number = OF_BLOCK ? warp_id() : 0, first = begin + number * RUN, count = count_of(number);
-        const uint32_t quiet = find_contexts(code, neighbors, kind, elements, first, count, run.contexts);
+        const uint32_t quiet =
+            find_contexts(code, neighbors, kind, elements, first, count, [&](uint32_t i, uint32_t context) {
+                const uint32_t quiet = context == known.quiet ? Coding::QUIET : 0;
+                const uint32_t masked = context == known.masked ? Coding::MASKED : 0;
+                run.words[i] = work.tables.of_contexts[context].word | quiet | masked;
+            });
         if (OF_BLOCK) {
             work.quiet[warp_id()] = quiet;
             __syncthreads();
@@ -179,7 +216,7 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
             uint32_t at[3];
             elements.coordinates(first + i, at);
             if (i + lane_id() < count) {
-                work.block.code(own.place(at)) = run.codes[i + lane_id()];
+                work.block.code(own.place(at)) = int32_t(run.words[i + lane_id()]);
             }
         }
     }
@@ -238,12 +275,12 @@ __device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan
     return found;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     blocks_decode_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
                         const __grid_constant__ Request request) {
     extern __shared__ __align__(16) uint8_t near[];
-    __shared__ ContextTable of_contexts[blocks::CONTEXTS];
+    __shared__ Coding of_contexts[blocks::CONTEXTS];
     __shared__ Run runs[WARPS];
     __shared__ uint32_t quiet[WARPS];
     launch_dependents_and_wait();
@@ -260,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const DecodeTable *all = reinterpret_cast<const DecodeTable *>(tables.tables);
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS; i += THREADS) {
         const uint32_t number = tables.of_context[i];
-        of_contexts[i] = ContextTable{number | all[number].of_zero() << 8};
+        of_contexts[i] = Coding{number | all[number].of_zero() << 8};
     }
     // Contexts have ascending numbers of tables.
     const uint32_t near_tables = min_of(tables.of_context[blocks::CONTEXTS - 1] + 1u, blocks::NEAR_TABLES);
@@ -277,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     __syncthreads();
     const uint32_t *starts =
         blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
-    const DecodeTables of_chunk{reinterpret_cast<const DecodeTable *>(near), all, of_contexts};
+    const DecodeTables of_chunk{SharedWords(near), all, of_contexts};
     const Found found = decode_codes(input, plan, starts, Work{shape, block, of_chunk, runs, quiet});
     largest = max_of(largest, found.largest);
     // A mask must have a pattern.

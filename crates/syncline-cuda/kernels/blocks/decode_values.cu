@@ -36,11 +36,18 @@ __device__ inline void reconstruct(const CompactBlock &block, const CompactMasks
     const CompactClass own(shape, of.level, of.number);
     const auto value_at = [&](uint32_t place) { return block.value(place); };
     Element before = Element(0);
-    for_each_element(of, follows, [&](const uint32_t(&at)[3], bool is_first) {
+    struct Loaded {
+        Element plain;
+        int32_t code;
+    };
+    const auto load = [&](const uint32_t(&at)[3]) {
+        return Loaded{predicted(value_at, around, is_cubic, at), block.code(own.place(at))};
+    };
+    for_each_element(of, follows, load, [&](const uint32_t(&at)[3], bool is_first, const Loaded &loaded) {
         const uint32_t place = own.place(at);
-        const Element plain = predicted(value_at, around, is_cubic, at);
+        const Element plain = loaded.plain;
         const Element prediction = follows ? product_plus(share, is_first ? Element(0) : before, plain) : plain;
-        const int32_t code = masks.keep(place, block.code(place));
+        const int32_t code = masks.keep(place, loaded.code);
         const Element value = is_on_grid
                                   ? value_of(int32_t(uint32_t(on_grid(prediction, inverse)) + uint32_t(code)), values)
                                   : corrected(prediction, code, values);

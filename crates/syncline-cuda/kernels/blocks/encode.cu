@@ -5,52 +5,64 @@
 // THREADS  threads of a block
 #include "blocks/segments.cuh"
 #include "blocks/tables.cuh"
+#include "device/shared.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t LOWEST = 1u << 16, WARPS = THREADS / WARP;
 
-// A code and its context.
+// An event: the number of its interval among those of all tables, and above it the bits behind its symbol.
 struct Event {
     uint32_t word;
 
-    __device__ inline explicit Event(uint32_t word) : word(word) {}
-    __device__ inline Event(int32_t code, uint32_t context) : word(uint32_t(code) << 8 | context) {}
-    __device__ inline int32_t code() const { return int32_t(word) >> 8; }
-    __device__ inline uint32_t context() const { return word & 255; }
+    static constexpr uint32_t BITS_SHIFT = 14;
+
+    __device__ inline uint32_t interval() const { return word & ((1u << BITS_SHIFT) - 1); }
+    __device__ inline uint32_t bits() const { return word >> BITS_SHIFT; }
 };
+static_assert(blocks::CONTEXTS * blocks::INTERVALS <= 1u << Event::BITS_SHIFT, "intervals have numbers of these bits");
 
 // A run in shared memory: the events of its elements, and of its segments those that are quiet, and those of them whose
 // flag is set, a bit each.
 struct Run {
     uint32_t events[RUN];
     uint32_t quiet, flagged, count;
+    bool any; // whether a code is not 0
 };
 
 // The tables of the block's chunk: as many as there is room for in shared memory, the others where they were made.
 struct Coding {
-    const uint64_t *near, *all;
+    const SharedWords near;
+    const uint64_t *all;
     const uint8_t *of_context; // in shared memory
 
-    __device__ inline uint64_t interval(uint32_t context, uint32_t symbol) const {
-        const uint32_t table = of_context[context];
-        return (table < blocks::NEAR_TABLES ? near : all)[table * blocks::INTERVALS + symbol];
+    __device__ inline Event event(uint32_t context, int32_t code) const {
+        const Symbol symbol(code);
+        const uint32_t interval = of_context[context] * blocks::INTERVALS + symbol.symbol;
+        return {interval | symbol.bits << Event::BITS_SHIFT};
+    }
+    __device__ inline EncodeInterval interval(Event event) const {
+        const uint32_t number = event.interval();
+        return EncodeInterval(number < blocks::NEAR_TABLES * blocks::INTERVALS ? near.load_pair(2 * number)
+                                                                               : all[number]);
     }
 };
 
 // How a state takes an event.
 struct Taking {
-    uint32_t start, frequency, inverse; // the frequency is 0 of lanes without an event
-    uint32_t bits, count;               // behind the symbol
+    EncodeInterval interval;
+    uint32_t bits; // behind the symbol
 
-    __device__ inline Taking() : start(0), frequency(0), inverse(0), bits(0), count(0) {}
-    __device__ inline Taking(const Coding &coding, int32_t code, uint32_t context) {
-        const Symbol symbol(code);
-        const uint64_t found = coding.interval(context, symbol.symbol);
-        start = uint32_t(found) & 0xFFFF;
-        frequency = uint32_t(found) >> 16;
-        inverse = uint32_t(found >> 32);
-        bits = symbol.bits;
-        count = bits_of_symbol(symbol.symbol);
+    __device__ inline Taking(const Coding &coding, Event event)
+        : interval(coding.interval(event)), bits(event.bits()) {}
+    __device__ inline Taking() : interval(EncodeInterval::none()), bits(0) {}
+
+    // Returns what another lane has; nothing if this one `exists` not.
+    __device__ inline Taking of_lane(uint32_t lane, bool exists) const {
+        Taking other;
+        const uint64_t word = __shfl_sync(ALL_LANES, interval.word, lane % WARP);
+        other.bits = __shfl_sync(ALL_LANES, bits, lane % WARP);
+        other.interval.word = exists ? word : other.interval.word;
+        return other;
     }
 };
 
@@ -59,7 +71,7 @@ struct UnitWriter {
     const Coding &coding;
     uint32_t state, lanes;
     uint16_t *end; // one behind the word that is written next
-    bool any;      // whether a code of the lane was not 0
+    bool any;      // whether a code or a flag was not 0
 
     // Takes the low words of the lanes whose states are too large. Called by the whole warp.
     __device__ inline void take(bool is_large) {
@@ -72,76 +84,71 @@ struct UnitWriter {
         }
     }
 
-    // Codes an event of each lane that has one. Called by the whole warp.
+    // Codes an event of each lane. Called by the whole warp.
     __device__ inline void put(const Taking &event) {
-        const uint32_t early = min_of(event.count, EARLY_BITS), late = event.count - early;
-        const bool has_event = event.frequency > 0;
-        const auto is_large = [&] {
-            return has_event && state >> (32 - blocks::TABLE_LOG2 - early) >= event.frequency;
-        };
+        const uint32_t early = event.interval.early_bits(), late = event.interval.late_bits();
+        const uint32_t frequency = event.interval.frequency();
+        const auto is_large = [&] { return state >> (32 - blocks::TABLE_LOG2 - early) >= frequency; };
         // Most events give no word.
         if (__any_sync(ALL_LANES, late > 0 || is_large())) {
             take(late > 0 && state >> (32 - late) != 0);
             state = late > 0 ? state << late | event.bits >> early : state;
             take(is_large());
         }
-        if (has_event) {
-            const uint32_t above = state << early | (event.bits & ((1u << early) - 1));
-            uint32_t quotient = __umulhi(above, event.inverse);
-            // The inverse is rounded down, so that the quotient may be too small by 1.
-            quotient += above - quotient * event.frequency >= event.frequency;
-            state = above + quotient * (TOTAL - event.frequency) + event.start;
-        }
-    }
-
-    // Codes a list of `count` events, the last group of lanes first: `event(i)` is one. Called by a whole warp.
-    template <typename Found> __device__ inline void put_list(uint32_t count, Found event) {
-        if (count == 0) {
-            return;
-        }
-        const auto taking = [&](uint32_t begin) {
-            const uint32_t i = begin + lane_id();
-            return lane_id() < lanes && i < count ? event(i) : Taking();
-        };
-        uint32_t begin = (count - 1) / lanes * lanes;
-        Taking next = taking(begin);
-        for (;;) {
-            const Taking own = next;
-            // No state waits for the next one.
-            if (begin > 0) {
-                next = taking(begin - lanes);
-            }
-            put(own);
-            if (begin == 0) {
-                return;
-            }
-            begin -= lanes;
-        }
+        const uint32_t above = state << early | (event.bits & ((1u << early) - 1));
+        uint32_t quotient = __umulhi(above, event.interval.inverse());
+        // The inverse is rounded down, so that the quotient may be too small by 1.
+        quotient += above - quotient * frequency >= frequency;
+        state = above + quotient * (TOTAL - frequency) + event.interval.start();
     }
 
     // Codes a run, its last element first, and then the flags of its segments. Called by a whole warp.
     __device__ inline void put_run(const Run &run, uint32_t kind) {
-        const KindContexts known(kind);
-        for (uint32_t number = ceil_div(run.count, SEGMENT); number-- > 0;) {
-            const bool is_flagged = run.flagged >> number & 1;
-            if ((run.quiet >> number & 1) != 0 && !is_flagged) {
+        const SharedWords events(run.events);
+        const auto taking = [&](int32_t segment) {
+            const uint32_t place = uint32_t(segment) * SEGMENT + lane_id();
+            const bool is_coded = segment >= 0 && (run.quiet & ~run.flagged & 1u << segment % 32) == 0;
+            return is_coded && place < run.count ? Taking(coding, Event{events.load(place)}) : Taking();
+        };
+        int32_t segment = int32_t(ceil_div(run.count, SEGMENT)) - 1;
+        Taking ahead = taking(segment);
+        for (; segment >= 0; --segment) {
+            const Taking own = ahead;
+            ahead = taking(segment - 1);
+            if ((run.quiet & ~run.flagged & 1u << segment) != 0) {
                 continue;
             }
-            const uint32_t first = number * SEGMENT;
-            put_list(min_of(run.count - first, SEGMENT), [&](uint32_t i) {
-                const Event event(run.events[first + i]);
-                any |= event.code() != 0;
-                return Taking(coding, event.code(),
-                              is_flagged && event.context() == known.quiet ? known.flagged : event.context());
-            });
+            const auto of_group = [&](uint32_t begin) { return own.of_lane(begin + lane_id(), lane_id() < lanes); };
+            uint32_t begin = (min_of(run.count - segment * SEGMENT, SEGMENT) - 1) / lanes * lanes;
+            Taking next = of_group(begin);
+            for (;; begin -= lanes) {
+                const Taking of_this = next;
+                // No state waits for it.
+                next = of_group(begin - lanes);
+                put(of_this);
+                if (begin == 0) {
+                    break;
+                }
+            }
         }
         // The flags of the quiet segments, one behind the other.
         const bool is_quiet = run.quiet >> lane_id() & 1, is_set = run.flagged >> lane_id() & 1;
-        const uint32_t place = __popc(run.quiet & ((1u << lane_id()) - 1));
+        const uint32_t place = __popc(run.quiet & ((1u << lane_id()) - 1)), count = __popc(run.quiet);
         const uint32_t flags = warp_reduce_or(is_quiet && is_set ? 1u << place : 0);
-        any |= flags != 0;
-        put_list(__popc(run.quiet),
-                 [&](uint32_t i) { return Taking(coding, (flags >> i & 1) != 0 ? code_of_mask(0) : 0, known.flag); });
+        any |= run.any || flags != 0;
+        if (count == 0) {
+            return;
+        }
+        const uint32_t context = KindContexts(kind).flag;
+        for (uint32_t at = (count - 1) / lanes * lanes;; at -= lanes) {
+            const uint32_t i = at + lane_id();
+            const bool exists = lane_id() < lanes && i < count;
+            const int32_t code = exists && (flags >> i & 1) != 0 ? code_of_mask(0) : 0;
+            put(exists ? Taking(coding, coding.event(context, code)) : Taking());
+            if (at == 0) {
+                return;
+            }
+        }
     }
 };
 
@@ -163,6 +170,7 @@ struct UnitWork {
         const UnitElements elements(part);
         const Neighbors neighbors(shape, of, range);
         const CompactClass own(shape, of.level, of.number);
+        const KindContexts known(kind_of(of));
         const uint32_t kind = kind_of(of), window = OF_BLOCK ? WARPS * RUN : RUN;
         const auto code = [&](uint32_t place) { return codes[place]; };
         Run &run = runs[warp_id()];
@@ -170,16 +178,20 @@ struct UnitWork {
             const uint32_t first = number * window + (OF_BLOCK ? warp_id() * RUN : 0);
             const uint32_t count = first < all ? min_of(all - first, RUN) : 0;
             uint32_t quiet = 0, flagged = 0;
+            bool any = false;
             for_each_segment(code, neighbors, kind, elements, own, first, count, [&](const CodedSegment &segment) {
                 quiet |= segment.is_quiet ? 1u << segment.number : 0;
                 flagged |= segment.is_flagged ? 1u << segment.number : 0;
-                if (segment.exists) {
-                    run.events[segment.number * SEGMENT + lane_id()] = Event(segment.code, segment.context).word;
+                if (segment.exists && segment.is_coded()) {
+                    run.events[segment.number * SEGMENT + lane_id()] =
+                        writer.coding.event(segment.coded_context(known), segment.code).word;
+                    any |= segment.code != 0;
                 }
             });
             run.quiet = quiet;
             run.flagged = flagged;
             run.count = count;
+            run.any = __any_sync(ALL_LANES, any);
             if (OF_BLOCK) {
                 __syncthreads();
                 for (uint32_t warp = WARPS; warp-- > 0 && warp_id() == 0;) {
@@ -247,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         near[i] = tables.intervals[i];
     }
     __syncthreads();
-    const Coding coding{near, tables.intervals, of_context};
+    const Coding coding{SharedWords(near), tables.intervals, of_context};
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);

@@ -62,9 +62,10 @@ __device__ inline int32_t on_grid(Element prediction, Element inverse) {
     return fabs(rounded) < LIMIT ? int32_t(rounded) : 0;
 }
 
-// Visits the elements of a class: `visit(at, is_first)` for every one, or with `follows` those at a place of each slice
-// in order, by one thread. Called by the whole block of THREADS.
-template <typename Visit> __device__ inline void for_each_element(const BlockClass &of, bool follows, Visit visit) {
+// Visits the elements of a class: `load(at)` returns what an element needs, and `finish(at, is_first, loaded)` does the
+// rest; with `follows`, a thread visits those at a place of each slice in order. Called by the whole block of THREADS.
+template <typename Load, typename Finish>
+__device__ inline void for_each_element(const BlockClass &of, bool follows, Load load, Finish finish) {
     const uint32_t in_slice = of.extent[1] * of.extent[2];
     if (follows || of.extent[2] < WARP) {
         const BoxPlaces places(of.extent[1], of.extent[2]);
@@ -73,20 +74,34 @@ template <typename Visit> __device__ inline void for_each_element(const BlockCla
             uint32_t at[3];
             places.coordinates(i, at);
             for (uint32_t z = 0; z < slices; ++z) {
-                visit(at, z == 0);
+                finish(at, z == 0, load(at));
                 ++at[0];
             }
         }
         return;
     }
-    // A warp visits a part of a row.
-    const uint32_t parts = ceil_div(of.extent[2], WARP), rows = of.extent[0] * of.extent[1];
+    // A warp visits parts of rows, two at a time, so that it waits for both at once.
+    constexpr uint32_t STRIDE = THREADS / WARP;
+    const uint32_t parts = ceil_div(of.extent[2], WARP), all = of.extent[0] * of.extent[1] * parts;
     const SmallDivider by_parts(parts), by_rows(of.extent[1]);
-    for (uint32_t i = uniform(warp_id()); i < rows * parts; i += THREADS / WARP) {
-        const uint32_t row = by_parts.quotient(i), z = by_rows.quotient(row);
-        const uint32_t at[3] = {z, row - z * of.extent[1], (i - row * parts) * WARP + lane_id()};
-        if (at[2] < of.extent[2]) {
-            visit(at, true);
+    for (uint32_t i = uniform(warp_id()); i < all; i += 2 * STRIDE) {
+        uint32_t at[2][3];
+        bool exists[2];
+        for (uint32_t k = 0; k < 2; ++k) {
+            const uint32_t own = i + k * STRIDE, row = by_parts.quotient(min_of(own, all - 1));
+            at[k][0] = by_rows.quotient(row);
+            at[k][1] = row - at[k][0] * of.extent[1];
+            at[k][2] = (min_of(own, all - 1) - row * parts) * WARP + lane_id();
+            exists[k] = own < all && at[k][2] < of.extent[2];
+            // What is loaded for nothing is loaded from somewhere.
+            at[k][2] = min_of(at[k][2], of.extent[2] - 1);
+        }
+        const auto first = load(at[0]), second = load(at[1]);
+        if (exists[0]) {
+            finish(at[0], true, first);
+        }
+        if (exists[1]) {
+            finish(at[1], true, second);
         }
     }
 }

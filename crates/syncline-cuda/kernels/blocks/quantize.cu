@@ -69,7 +69,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     for (uint32_t of = 0; of < 8; ++of) {
         const BlockClass all(shape, 0, of);
         const CompactClass own(shape, 0, of);
-        for_each_element(all, false, [&](const uint32_t(&in_class)[3], bool) {
+        const auto nothing = [](const uint32_t(&)[3]) { return 0; };
+        for_each_element(all, false, nothing, [&](const uint32_t(&in_class)[3], bool, int) {
             const uint32_t at[3] = {all.coordinate(shape, 0, in_class[0]), all.coordinate(shape, 1, in_class[1]),
                                     all.coordinate(shape, 2, in_class[2])};
             measure(at, own.place(in_class));

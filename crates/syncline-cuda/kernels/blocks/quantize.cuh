@@ -122,10 +122,23 @@ __device__ inline void quantize_class(const CodedBlock &block, const Masked &mas
     const CompactClass own(block.shape, of.level, of.number);
     const auto value_at = [&](uint32_t place) { return block.values[place]; };
     Element before = Element(0);
-    for_each_element(of, follows, [&](const uint32_t(&in_class)[3], bool is_first) {
-        const uint32_t at[3] = {of.coordinate(block.shape, 0, in_class[0]), of.coordinate(block.shape, 1, in_class[1]),
-                                of.coordinate(block.shape, 2, in_class[2])};
-        const Element wanted = block.wanted(at), plain = predicted(value_at, around, is_cubic, in_class);
+    struct Loaded {
+        Element wanted, plain;
+    };
+    const auto coordinates = [&](const uint32_t(&in_class)[3], uint32_t(&at)[3]) {
+        for (uint32_t axis = 0; axis < 3; ++axis) {
+            at[axis] = of.coordinate(block.shape, axis, in_class[axis]);
+        }
+    };
+    const auto load = [&](const uint32_t(&in_class)[3]) {
+        uint32_t at[3];
+        coordinates(in_class, at);
+        return Loaded{block.wanted(at), predicted(value_at, around, is_cubic, in_class)};
+    };
+    for_each_element(of, follows, load, [&](const uint32_t(&in_class)[3], bool is_first, const Loaded &loaded) {
+        uint32_t at[3];
+        coordinates(in_class, at);
+        const Element wanted = loaded.wanted, plain = loaded.plain;
         const Element prediction = follows ? product_plus(share, is_first ? Element(0) : before, plain) : plain;
         BlockCode found = is_on_grid ? quantized_on_grid(block.step, constants.inverse, wanted, prediction)
                                      : quantized(constants, wanted, prediction);

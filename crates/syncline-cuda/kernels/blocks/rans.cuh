@@ -39,24 +39,18 @@ struct Words {
     }
 };
 
-// Returns the next code of each lane that has one, 0 of others. Called by the whole warp.
-__device__ inline int32_t next_code(Words &words, uint32_t &state, bool has_code, const DecodeTable *table) {
-    uint32_t symbol = 0, bits = 0, late = 0;
-    if (has_code) {
-        const uint32_t slot = state % TOTAL;
-        const Interval found = table->find(slot);
-        symbol = found.symbol();
-        state = found.frequency() * (state / TOTAL) + slot - found.start();
-        const uint32_t count = bits_of_symbol(symbol), early = min_of(count, EARLY_BITS);
-        bits = state & ((1u << early) - 1);
-        state >>= early;
-        late = count - early;
-    }
+// Returns the codes of the intervals that the lanes' states are in, and moves past them. Called by the whole warp.
+__device__ inline int32_t next_code(Words &words, uint32_t &state, Interval found) {
+    const uint32_t early = found.early_bits();
+    state = found.frequency() * (state / TOTAL) + state % TOTAL - found.start();
+    uint32_t bits = state & ((1u << early) - 1);
+    state >>= early;
     words.renormalize(state);
-    if (__any_sync(ALL_LANES, late > 0)) {
+    if (__any_sync(ALL_LANES, found.has_late_bits())) {
+        const uint32_t late = found.has_late_bits() ? bits_of_symbol(found.symbol()) - early : 0;
         bits |= (state & ((1u << late) - 1)) << EARLY_BITS;
         state >>= late;
         words.renormalize(state);
     }
-    return code_of(symbol, bits);
+    return code_of(found.symbol(), bits);
 }

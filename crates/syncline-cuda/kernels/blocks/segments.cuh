@@ -40,11 +40,11 @@ struct UnitElements {
     }
 };
 
-// Finds the contexts of a run of `count` elements. Returns its quiet segments, a bit each. Called by a whole warp.
-template <typename Code>
+// Finds the contexts of a run of `count` elements: calls `store(i, context)`. Returns its quiet segments, a bit each.
+// Called by a whole warp.
+template <typename Code, typename Store>
 __device__ inline uint32_t find_contexts(const Code &code, const Neighbors &neighbors, uint32_t kind,
-                                         const UnitElements &elements, uint32_t first, uint32_t count,
-                                         uint8_t *contexts) {
+                                         const UnitElements &elements, uint32_t first, uint32_t count, Store store) {
     const KindContexts known(kind);
     uint32_t quiet = 0;
     for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
@@ -54,7 +54,7 @@ __device__ inline uint32_t find_contexts(const Code &code, const Neighbors &neig
         elements.coordinates(first + segment * SEGMENT, at);
         if (i < count) {
             const uint32_t context = context_of(kind, neighbors.activity(code, at));
-            contexts[i] = uint8_t(context);
+            store(i, context);
             is_quiet = known.is_quiet(context);
         }
         quiet |= __all_sync(ALL_LANES, is_quiet) ? 1u << segment : 0;

@@ -187,8 +187,7 @@ __device__ inline void write_tables(const Groups &groups, uint32_t precision, ui
         present.of[0] = used == 0 && lane_id() == 0 ? 1 : present.of[0];
         for_each_start(frequencies_of(present), [&](uint32_t symbol, uint32_t start, uint32_t frequency) {
             if (symbol < blocks::SYMBOLS) {
-                const uint32_t inverse = frequency > 1 ? uint32_t((uint64_t(1) << 32) / frequency) : ALL_LANES;
-                to.intervals[table * blocks::INTERVALS + symbol] = start | frequency << 16 | uint64_t(inverse) << 32;
+                to.intervals[table * blocks::INTERVALS + symbol] = EncodeInterval(symbol, start, frequency).word;
             }
         });
     }

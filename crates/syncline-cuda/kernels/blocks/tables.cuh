@@ -5,33 +5,46 @@
 #include "blocks/constants.cuh"
 #include "blocks/packed.cuh"
 #include "blocks/structs.cuh"
+#include "blocks/symbol.cuh"
 #include "device/warp.cuh"
 
 constexpr uint32_t TOTAL = 1u << blocks::TABLE_LOG2;
 
-// The slots of a symbol, as a word.
+// The slots of a symbol, and how many bits behind it are coded with it, as a word.
 struct Interval {
     uint32_t word;
 
+    static constexpr uint32_t SYMBOL_SHIFT = 2 * blocks::TABLE_LOG2, BITS_SHIFT = SYMBOL_SHIFT + 7;
+
     __device__ inline explicit Interval(uint32_t word) : word(word) {}
     __device__ inline Interval(uint32_t symbol, uint32_t start, uint32_t frequency)
-        : word(start | (frequency - 1) << blocks::TABLE_LOG2 | symbol << 2 * blocks::TABLE_LOG2) {}
+        : word(start | (frequency - 1) << blocks::TABLE_LOG2 | symbol << SYMBOL_SHIFT |
+               min_of(bits_of_symbol(symbol), EARLY_BITS) << BITS_SHIFT) {}
     __device__ inline uint32_t start() const { return word % TOTAL; }
     __device__ inline uint32_t frequency() const { return (word >> blocks::TABLE_LOG2) % TOTAL + 1; }
-    __device__ inline uint32_t symbol() const { return word >> 2 * blocks::TABLE_LOG2; }
+    __device__ inline uint32_t symbol() const { return word >> SYMBOL_SHIFT & 127; }
+    __device__ inline uint32_t early_bits() const { return word >> BITS_SHIFT; }
+    // Whether there are more bits behind the symbol: from four times one more than the early ones on.
+    __device__ inline bool has_late_bits() const {
+        return word >= EARLY_BITS << BITS_SHIFT && symbol() >= 4 * (EARLY_BITS + 1);
+    }
 };
+static_assert(EARLY_BITS < 8 && blocks::SYMBOLS <= 128, "all fields fit into a word");
 
-// A table for decoding. It is small, so that tables fit into shared memory: the slots are in parts of eight, each of
-// which has the number of its first interval and, above it, a bit for each other slot with which one begins.
-constexpr uint32_t PART_SLOTS = 8, PARTS = TOTAL / PART_SLOTS;
+// A table for decoding. It is small, so that tables fit into shared memory: the slots are in parts of 24, each of which
+// has the number of its first interval and, above it, a bit for each other slot with which one begins.
+constexpr uint32_t PART_SLOTS = 24, PARTS = (TOTAL + PART_SLOTS - 1) / PART_SLOTS, NUMBER_BITS = 8;
 
 struct DecodeTable {
-    uint16_t parts[PARTS];
+    uint32_t parts[PARTS];
     uint32_t intervals[blocks::INTERVALS]; // those that are not empty
 
+    // Returns the number of the interval of a slot of a part.
+    __device__ inline static uint32_t interval(uint32_t part, uint32_t slot) {
+        return (part & 255) + __popc(part >> NUMBER_BITS & ((1u << slot % PART_SLOTS) - 1));
+    }
     __device__ inline Interval find(uint32_t slot) const {
-        const uint32_t part = parts[slot / PART_SLOTS], begun = part >> 8 & ((1u << slot % PART_SLOTS) - 1);
-        return Interval(intervals[(part & 255) + __popc(begun)]);
+        return Interval(intervals[interval(parts[slot / PART_SLOTS], slot)]);
     }
     // Returns the frequency of symbol 0, which may be 0.
     __device__ inline uint32_t of_zero() const {
@@ -42,10 +55,36 @@ struct DecodeTable {
 static_assert(sizeof(DecodeTable) == blocks::DECODE_TABLE_BYTES && blocks::INTERVALS >= blocks::SYMBOLS,
               "the launcher knows the size");
 
+// The slots of a symbol for encoding: the first, 11 bits; their number, 12 bits; how many bits behind the symbol are
+// coded with it, 3 bits, and apart from it, 4 bits; and the inverse of the number in units of 2^-32, rounded down.
+struct EncodeInterval {
+    uint64_t word;
+
+    static constexpr uint32_t FREQUENCY_BITS = blocks::TABLE_LOG2 + 1,
+                              EARLY_SHIFT = blocks::TABLE_LOG2 + FREQUENCY_BITS, LATE_SHIFT = EARLY_SHIFT + 3;
+
+    __device__ inline explicit EncodeInterval(uint64_t word) : word(word) {}
+    __device__ inline EncodeInterval(uint32_t symbol, uint32_t start, uint32_t frequency) {
+        const uint32_t bits = bits_of_symbol(symbol), early = min_of(bits, EARLY_BITS);
+        const uint32_t inverse = frequency > 1 ? uint32_t((uint64_t(1) << 32) / frequency) : ALL_LANES;
+        word = start | frequency << blocks::TABLE_LOG2 | early << EARLY_SHIFT | (bits - early) << LATE_SHIFT |
+               uint64_t(inverse) << 32;
+    }
+    // Leaves a state as it is: nothing is large enough for it, and the whole is added to nothing.
+    __device__ inline static EncodeInterval none() { return EncodeInterval(0, 0, TOTAL); }
+    __device__ inline uint32_t start() const { return uint32_t(word) % TOTAL; }
+    __device__ inline uint32_t frequency() const {
+        return uint32_t(word) >> blocks::TABLE_LOG2 & ((1u << FREQUENCY_BITS) - 1);
+    }
+    __device__ inline uint32_t early_bits() const { return uint32_t(word) >> EARLY_SHIFT & 7; }
+    __device__ inline uint32_t late_bits() const { return uint32_t(word) >> LATE_SHIFT & 15; }
+    __device__ inline uint32_t inverse() const { return uint32_t(word >> 32); }
+};
+
 // Shared memory for reading tables.
 struct TableScratch {
     uint16_t weights[blocks::CONTEXTS][blocks::SYMBOLS];
-    uint16_t parts[THREADS / WARP][PARTS]; // of the table that a warp makes
+    uint32_t parts[THREADS / WARP][PARTS]; // of the table that a warp makes
     uint8_t of_context[blocks::CONTEXTS];
     uint32_t tables;
     bool is_good;
@@ -148,7 +187,7 @@ template <typename Visit> __device__ inline void for_each_start(const OfSymbols 
 }
 
 // Makes a table for decoding from weights, of which one is not 0. Called by a whole warp.
-__device__ inline void make_table(const uint16_t *weights, uint16_t *parts, DecodeTable &table) {
+__device__ inline void make_table(const uint16_t *weights, uint32_t *parts, DecodeTable &table) {
     OfSymbols own;
     for (uint32_t round = 0; round < SYMBOL_ROUNDS; ++round) {
         const uint32_t symbol = OfSymbols::symbol(round);
@@ -163,13 +202,13 @@ __device__ inline void make_table(const uint16_t *weights, uint16_t *parts, Deco
                            count = warp_broadcast(frequency, lane);
             for (uint32_t part = ceil_div(from, PART_SLOTS) + lane_id(); part * PART_SLOTS < from + count;
                  part += WARP) {
-                parts[part] = uint16_t(number);
+                parts[part] = number;
             }
             __syncwarp();
             if (lane_id() == 0) {
                 table.intervals[number] = Interval(of, from, count).word;
                 if (from % PART_SLOTS != 0) {
-                    parts[from / PART_SLOTS] |= uint16_t(1u << (8 + from % PART_SLOTS - 1));
+                    parts[from / PART_SLOTS] |= 1u << (NUMBER_BITS + from % PART_SLOTS - 1);
                 }
             }
             __syncwarp();

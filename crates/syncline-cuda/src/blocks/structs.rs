@@ -25,11 +25,11 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
 
 /// Entries of the intervals of the symbols of a table for decoding, and its bytes.
 pub(super) const INTERVALS: usize = SYMBOLS.next_multiple_of(4);
-pub(super) const DECODE_TABLE_BYTES: usize = (1 << TABLE_LOG2) / 8 * 2 + 4 * INTERVALS;
+pub(super) const DECODE_TABLE_BYTES: usize = 4 * ((1usize << TABLE_LOG2).div_ceil(24) + INTERVALS);
 /// Elements between blocks in memory, so that equal places of blocks are not in the same banks.
 pub(super) const GAP: usize = 96;
 /// Tables of a chunk that kernels keep in shared memory, at most.
-pub(super) const NEAR_TABLES: usize = 40;
+pub(super) const NEAR_TABLES: usize = 60;
 
 /// Most bytes of the tables of a chunk: each symbol takes fewer than 16 bits, and each context a few more.
 pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
@@ -124,8 +124,7 @@ device_struct! {
     /// The tables of a chunk for encoding.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct EncodeTables {
-        /// Of each table and symbol: its first slot, 16 bits; its number of slots; and the inverse of that number in units
-        /// of 2^-32, rounded down.
+        /// Of each table and symbol an `EncodeInterval` (blocks/tables.cuh).
         pub(super) intervals: [u64; INTERVALS * CONTEXTS],
         /// The number of the table of each context.
         pub(super) of_context: [u8; CONTEXTS.next_multiple_of(4)],

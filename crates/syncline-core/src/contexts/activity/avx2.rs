@@ -4,20 +4,20 @@
 
 use std::arch::x86_64::*;
 
-use super::{FIRST_HALF_OCTAVE, HALF_OCTAVE_SHIFT, HalfOctaves};
+use super::{FIRST_HALF_OCTAVE, HALF_OCTAVE_SHIFT};
 use crate::simd::Avx2;
 
 /// Looks up the half octaves of activities, as far as there are eight. Returns how many that were.
 #[inline(always)]
-pub fn look_up(_: Avx2, activities: &[i32], table: &HalfOctaves, out: &mut [u8]) -> usize {
+pub fn look_up(_: Avx2, activities: &[i32], table: &[u8; 32], out: &mut [u8]) -> usize {
     // SAFETY: the token proves that the processor has AVX2, FMA, BMI1, BMI2 and LZCNT.
     unsafe { look_up_enabled(activities, table, out) }
 }
 
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt")]
 #[inline]
-fn look_up_enabled(activities: &[i32], table: &HalfOctaves, out: &mut [u8]) -> usize {
-    let (halves, _) = table.0.as_chunks::<16>();
+fn look_up_enabled(activities: &[i32], table: &[u8; 32], out: &mut [u8]) -> usize {
+    let (halves, _) = table.as_chunks::<16>();
     // SAFETY: each half is 16 bytes; the loads need no alignment.
     let [low, high] = [0, 1].map(|half| unsafe { _mm_loadu_si128(halves[half].as_ptr().cast()) });
     let (low, high) = (_mm256_broadcastsi128_si256(low), _mm256_broadcastsi128_si256(high));

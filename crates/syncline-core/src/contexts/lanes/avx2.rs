@@ -35,7 +35,7 @@ const fn reach(vectors: usize) -> usize {
     2 * vectors * 2 * WIDTH + LOADED
 }
 
-/// Does what [`Decoder::run_by_one`] does, for units of `VECTORS` times [`WIDTH`] lanes.
+/// Does what [`Decoder::list_by_one`] does, for units of `VECTORS` times [`WIDTH`] lanes.
 #[inline(always)]
 pub fn run<const VECTORS: usize>(
     _: Avx2,

@@ -33,10 +33,9 @@ pub(super) struct Block<T> {
     code_lattice: Vec<i32>,
     next_codes: Vec<i32>,
     arranged: Vec<T>,
-    /// The contexts of a class of a unit, its codes, and memory for its runs.
-    contexts: Vec<u8>,
-    class_codes: Vec<i32>,
-    run_memory: segments::RunMemory,
+    /// The tables of the elements of a class of a unit, and its codes.
+    of_codes: Vec<u8>,
+    unit_codes: Vec<i32>,
     /// Sums of magnitudes of a row.
     sums: Vec<i32>,
     /// Differences between values and predictions of the slice before.
@@ -77,7 +76,8 @@ impl UnitEvents {
         self.lanes = lanes;
     }
 
-    /// Ends a class.
+    /// Ends a class, whose elements are of a kind with these contexts.
+    #[inline(always)]
     fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
         segments::append(&self.of_class, contexts, (&mut self.events, &mut self.ends, counts));
         self.of_class.clear();
@@ -114,9 +114,8 @@ impl<T: Real> Default for Block<T> {
             code_lattice: Vec::new(),
             next_codes: Vec::new(),
             arranged: Vec::new(),
-            contexts: Vec::new(),
-            class_codes: Vec::new(),
-            run_memory: segments::RunMemory::default(),
+            of_codes: Vec::new(),
+            unit_codes: Vec::new(),
             sums: Vec::new(),
             before: Vec::new(),
             anchors: Vec::new(),
@@ -205,9 +204,12 @@ impl<T: Real> Block<T> {
     }
 
     /// Ends a class in all units of this block.
+    #[inline(always)]
     fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
         let units = self.first_unit..self.first_unit + self.units();
-        self.units[units].iter_mut().for_each(|unit| unit.end_class(contexts, counts));
+        for unit in &mut self.units[units] {
+            unit.end_class(contexts, counts);
+        }
     }
 
     /// Returns the part of a class of the finest level that belongs to a unit.
@@ -258,18 +260,20 @@ impl<T: Real> Block<T> {
         if !self.any_masks {
             return Some(());
         }
-        if !self.levels.is_empty() {
-            self.join_codes(0);
+        let mut arranged = &self.code_lattice;
+        if let Some(level) = self.levels.first() {
+            joined(&self.code_lattice, &self.codes[0], level, &mut self.next_codes);
+            arranged = &self.next_codes;
         }
-        let mut codes = std::mem::take(&mut self.class_codes);
+        let mut codes = std::mem::take(&mut self.unit_codes);
         codes.resize(out.len(), 0);
-        self.order.restore(self.extent, &self.code_lattice, &mut codes);
+        self.order.restore(self.extent, arranged, &mut codes);
         let mut masked = out.iter_mut().zip(&codes).filter_map(|(out, &code)| Some((out, mask_of_code(code)?)));
         let restored = masked.try_for_each(|(out, mask)| {
             *out = T::from_bits(*patterns.get(mask)?);
             Some(())
         });
-        self.class_codes = codes;
+        self.unit_codes = codes;
         restored
     }
 

@@ -2,15 +2,16 @@
 
 use proptest::prelude::*;
 
+use super::anchors::{self, Anchor};
 use super::block::{Block, UnitEvents};
 use super::plan::{Division, Order, Plan};
 use super::quantizer::Quantizer;
 use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::container::Header;
-use crate::contexts::lanes::{Decoder, Encoder, SlotTables};
+use crate::contexts::lanes::{Decoder, Encoder, Events, SlotTables};
 use crate::contexts::table::Tables;
-use crate::contexts::{BINS, Event, EventCounts, PackedWriter};
+use crate::contexts::{EventCounts, MASKS, PackedReader, PackedWriter};
 use crate::geometry::balanced_extent;
 use crate::huffman::IndexKind;
 use crate::quantize::Real;
@@ -36,6 +37,14 @@ struct Oracle {
     codes: Vec<i32>,
 }
 
+/// An element but no anchor: its coordinates, its level, and its class.
+type Element = ([usize; 3], u32, usize);
+
+/// What stands for mask `m` in the place of a code is its symbol, of which there are four in an octave of magnitudes.
+fn mask(m: usize) -> i32 {
+    (4 + m as i32 % 4) << (16 + m / 4)
+}
+
 impl Oracle {
     fn place(&self, at: [usize; 3]) -> usize {
         (at[0] * self.extent[1] + at[1]) * self.extent[2] + at[2]
@@ -47,7 +56,7 @@ impl Oracle {
 
     /// Returns the coordinates of all elements but anchors with their levels and classes, in the order of
     /// reconstruction.
-    fn elements(&self) -> Vec<([usize; 3], u32, usize)> {
+    fn elements(&self) -> Vec<Element> {
         let mut all = Vec::new();
         for number in 0..self.extent.iter().product::<usize>() {
             let at = [
@@ -114,10 +123,10 @@ impl Oracle {
         })
     }
 
-    fn context(&self, at: [usize; 3], level: u32, class: usize) -> usize {
+    /// Returns the kind and the number in it of the context of an element.
+    fn context(&self, (at, level, class): Element) -> (usize, usize) {
         let boxed = level == 0 && self.plan.division == Division::Boxes;
-        let magnitude = |place: usize| self.codes[place].abs().min(4095);
-        let mut sum = 0;
+        let (mut sum, mut masks) = (0, 0);
         for axis in (0..3).filter(|axis| class >> axis & 1 != 0) {
             let step = 1isize << level;
             let a = self.neighbor(at, axis, -step).unwrap();
@@ -126,20 +135,71 @@ impl Oracle {
             let b = self
                 .neighbor(at, axis, step)
                 .filter(|_| !boxed || class.count_ones() == 1 || self.unit(there) == self.unit(at));
-            sum += magnitude(a) + magnitude(b.unwrap_or(a));
+            for code in [a, b.unwrap_or(a)].map(|place| self.codes[place]) {
+                let is_mask = code >= mask(0);
+                masks += usize::from(is_mask);
+                sum += if is_mask { 0 } else { code.abs().min(4095) };
+            }
         }
-        let stage = class.count_ones() as i32;
-        let t = sum * 6 / stage;
-        let w = 3 + 2 * t;
-        let e = w.ilog2() as usize;
-        let o = 2 * e + usize::from(2 * w >= 3 << e) - 3;
-        let bin = if o <= 10 { o } else { 10 + (o - 10) * 2 / 3 };
+        let stage = class.count_ones() as usize;
         let kind = match level {
-            0 => class.count_ones() as usize - 1,
+            0 => stage - 1,
             1 => 3,
             _ => 4,
         };
-        kind * BINS + bin
+        if masks > 0 {
+            return (kind, 20 + usize::from(masks >= stage) + usize::from(masks == 2 * stage));
+        }
+        let w = 3 + 2 * sum * 6 / stage as i32;
+        let e = w.ilog2() as usize;
+        let o = 2 * e + usize::from(2 * w >= 3 << e) - 3;
+        (kind, if o <= 10 { o } else { 10 + (o - 10) / 2 })
+    }
+}
+
+/// Events of a unit that are read one list after the other.
+struct Reader<'a> {
+    unit: Events<'a>,
+    events: usize,
+    lists: usize,
+}
+
+impl Reader<'_> {
+    /// Returns the codes of the next list, whose events must have these contexts.
+    fn list(&mut self, contexts: &[usize]) -> Result<Vec<i32>, TestCaseError> {
+        if contexts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let events = &self.unit.events[self.events..self.unit.ends[self.lists] as usize];
+        prop_assert!(events.iter().map(|event| usize::from(event.context())).eq(contexts.iter().copied()));
+        (self.events, self.lists) = (self.events + events.len(), self.lists + 1);
+        Ok(events.iter().map(|event| event.code()).collect())
+    }
+
+    /// Reads the codes of a run: the flags of its segments, and then the elements that are coded.
+    fn run(&mut self, run: &[Element], oracle: &mut Oracle) -> Result<(), TestCaseError> {
+        let contexts: Vec<_> = run.iter().map(|&element| oracle.context(element)).collect();
+        let kind = contexts[0].0;
+        let is_calm = |segment: &&[_]| segment.iter().all(|&(_, bin)| bin == 0 || bin == 22);
+        let flags = self.list(&vec![115 + kind; contexts.chunks_exact(32).filter(is_calm).count()])?;
+        let (mut flags, mut coded) = (flags.into_iter(), Vec::new());
+        for (number, segment) in contexts.chunks(32).enumerate() {
+            let flag = (segment.len() == 32 && is_calm(&segment)).then(|| flags.next().unwrap());
+            for (k, &(_, bin)) in segment.iter().enumerate() {
+                let place = oracle.place(run[32 * number + k].0);
+                match (flag, bin) {
+                    (Some(0), bin) => oracle.codes[place] = if bin == 0 { 0 } else { mask(0) },
+                    (Some(_), 0) => coded.push((place, 120 + kind)),
+                    _ => coded.push((place, 23 * kind + bin)),
+                }
+            }
+            prop_assert!(flag.is_none_or(|flag| flag == 0 || flag == mask(0)));
+        }
+        let of_coded = coded.iter().map(|&(_, context)| context).collect::<Vec<_>>();
+        for ((place, _), code) in coded.into_iter().zip(self.list(&of_coded)?) {
+            oracle.codes[place] = code;
+        }
+        Ok(())
     }
 }
 
@@ -152,11 +212,17 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
     let len = extent.iter().product::<usize>();
     let value = |i: usize, random: u32| (i as f32 * 0.13).sin() * 3.0 + (random % 1000) as f32 * 1e-3 * noise;
     let x: Vec<f32> = (0..len).map(|i| if i % 97 == 3 { f32::NAN } else { value(i, next()) }).collect();
-    let excluded: Vec<u8> = (0..len).map(|_| u8::from(masked && next() % 7 == 0)).collect();
+    // Regions of masks, and single ones.
+    let number = |i: usize, random: u32| match (i / 150 % 3, random % 20) {
+        (1, _) => 1,
+        (_, 0) => 1 + random as usize / 20 % MASKS,
+        _ => 0,
+    };
+    let masks: Vec<u8> = (0..len).map(|i| if masked { number(i, next()) as u8 } else { 0 }).collect();
     let quantizer = Quantizer::<f32>::new(&header(0.01, 0.02));
     let mut block = Block::default();
     block.begin(extent, plan);
-    block.exclude(masked.then_some(&excluded));
+    block.mask(masked.then_some(&masks));
     let mut counts = EventCounts::default();
     block.encode(&x, &quantizer, &mut counts);
     block.keep_units();
@@ -164,17 +230,14 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
 
     let order = Order::new(extent, plan.slices);
     let own = order.of(extent);
-    let mut arranged = Vec::new();
-    order.arrange(extent, &excluded, &mut arranged);
     let (values, plain) = (vec![0.0; len], vec![0.0; len]);
     let mut oracle = Oracle { extent: own, plan, values, plain, codes: vec![0; len] };
-    for (slice, &anchor) in block.anchors.iter().enumerate() {
+    for (slice, anchor) in block.anchors.iter().enumerate() {
         let place = oracle.place([slice, 0, 0]);
-        oracle.values[place] = quantizer.linear.value(anchor);
+        oracle.values[place] = quantizer.linear.value(anchor.integer);
+        oracle.codes[place] = anchor.mask.map_or(0, |m| mask(m.into()));
     }
-    let mut read = vec![0; units.len()];
-    // The level and the class of the elements of each run of each unit, and where the run ends.
-    let mut runs = vec![Vec::new(); units.len()];
+    let mut readers: Vec<_> = units.iter().map(|&(unit, _)| Reader { unit, events: 0, lists: 0 }).collect();
     let boxes: Vec<[usize; 3]> = {
         let mut units: Vec<_> = oracle.elements().iter().map(|&(at, ..)| oracle.unit(at)).collect();
         units.push([0; 3]);
@@ -182,38 +245,38 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         let all = (0..=most[0]).flat_map(|z| (0..=most[1]).flat_map(move |y| (0..=most[2]).map(move |x| [z, y, x])));
         all.collect()
     };
-    for (at, level, class) in oracle.elements() {
-        let place = oracle.place(at);
-        let prediction = oracle.prediction(at, level, class);
-        let unit = match plan.division {
-            Division::One => 0,
-            _ if level > 0 => 0,
-            Division::Two => 1,
-            Division::Boxes => 1 + boxes.iter().position(|&unit| unit == oracle.unit(at)).unwrap(),
-        };
-        let event = units[unit].0.events[read[unit]];
-        read[unit] += 1;
-        let run = (level, class);
-        if runs[unit].last().is_none_or(|&(last, _)| last != run) {
-            runs[unit].push((run, 0));
+    let unit_of = |oracle: &Oracle, (at, level, _): Element| match plan.division {
+        Division::One => 0,
+        _ if level > 0 => 0,
+        Division::Two => 1,
+        Division::Boxes => 1 + boxes.iter().position(|&unit| unit == oracle.unit(at)).unwrap(),
+    };
+    for class in oracle.elements().chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
+        for (number, reader) in readers.iter_mut().enumerate() {
+            let is_own = |element: &&Element| unit_of(&oracle, **element) == number;
+            let own: Vec<_> = class.iter().filter(is_own).copied().collect();
+            own.chunks(1024).try_for_each(|run| reader.run(run, &mut oracle))?;
         }
-        runs[unit].last_mut().unwrap().1 = read[unit] as u32;
-        prop_assert_eq!(event == Event::NONE, arranged[place] != 0);
-        if arranged[place] == 0 {
-            prop_assert_eq!(usize::from(event.context()), oracle.context(at, level, class), "{:?}", at);
-            oracle.codes[place] = event.code();
+        for &(at, level, class) in class {
+            let (place, prediction) = (oracle.place(at), oracle.prediction(at, level, class));
+            let code = if oracle.codes[place] < mask(0) { oracle.codes[place] } else { 0 };
+            oracle.values[place] = quantizer.value(plan.on_grid, prediction, code);
         }
-        oracle.values[place] = quantizer.value(plan.on_grid, prediction, oracle.codes[place]);
     }
-    for ((read, runs), (unit, _)) in read.iter().zip(&runs).zip(&units) {
-        prop_assert_eq!(*read, unit.events.len());
-        prop_assert!(runs.iter().map(|&(_, end)| end).eq(unit.ends.iter().copied()));
+    for reader in readers {
+        prop_assert_eq!((reader.events, reader.lists), (reader.unit.events.len(), reader.unit.ends.len()));
     }
     let mut expected = vec![0.0; len];
     order.restore(extent, &oracle.values, &mut expected);
-    for (place, (x, y)) in x.iter().zip(&expected).enumerate() {
-        let is_exact = excluded[place] != 0 || block.missed.contains(&(place as u32));
-        prop_assert!(is_exact || (x - y).abs() < 0.01, "{place}: {x} {y}");
+    let mut codes = vec![0; len];
+    order.restore(extent, &oracle.codes, &mut codes);
+    let patterns: [u64; MASKS] = std::array::from_fn(|number| 0x4000_0000 + number as u64);
+    for (place, (x, y)) in x.iter().zip(&mut expected).enumerate() {
+        let own = masks[place].checked_sub(1).map(usize::from);
+        prop_assert!(own.map_or(codes[place] < mask(0), |m| codes[place] == mask(m)), "{place}");
+        let is_exact = own.is_some() || block.missed.contains(&(place as u32));
+        prop_assert!(is_exact || (*x - *y).abs() < 0.01, "{place}: {x} {y}");
+        *y = own.map_or(*y, |m| f32::from_bits(patterns[m] as u32));
     }
 
     let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
@@ -225,18 +288,27 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
     let tables = SlotTables::new(&tables);
     let mut back = Block::default();
     back.begin(extent, plan);
-    back.exclude(masked.then_some(&excluded));
-    back.anchors.clone_from(&block.anchors);
+    let mut anchors = PackedWriter::default();
+    anchors::write(&block.anchors, &mut 7, &mut anchors);
+    let anchors = anchors.finish();
+    let mut reader = PackedReader::new(&anchors);
+    prop_assert!(anchors::read(&mut reader, back.anchor_count(), &mut 7, &mut back.anchors).is_some());
+    prop_assert!(reader.is_finished() && back.anchors == block.anchors);
     let mut decoders = words.iter().map(|words| match words.is_empty() {
         true => None,
         false => Some(Decoder::new(words, back.lanes()).unwrap()),
     });
-    let (coarse, fine) = (decoders.next().unwrap(), decoders.enumerate());
-    let fine = fine.filter_map(|(unit, decoder)| Some((unit, decoder?))).collect();
-    prop_assert!(back.decode_coarse(coarse, &tables));
+    let (coarse, fine) = (decoders.next().unwrap(), decoders.enumerate().collect());
+    prop_assert!(back.decode_coarse(coarse, &tables, &quantizer));
     prop_assert!(back.decode_units(fine, &tables));
     let mut values = vec![0.0; len];
     back.reconstruct(&quantizer, &mut values);
+    // A mask that no pattern belongs to is damage.
+    let used = masks.iter().copied().max().unwrap_or(0).into();
+    if used > 0 {
+        prop_assert!(back.restore_masked(&patterns[..used - 1], &mut values.clone()).is_none());
+    }
+    prop_assert!(back.restore_masked(&patterns[..used], &mut values).is_some());
     let bits = |values: &[f32]| values.iter().map(|value| value.bits()).collect::<Vec<_>>();
     prop_assert_eq!(bits(&values), bits(&expected));
     Ok(())
@@ -261,5 +333,19 @@ proptest! {
         noise in prop::sample::select(vec![0.0f32, 0.3, 100.0]),
     ) {
         check(extent, Plan { cubic, on_grid, slices, share, division, lanes_log2 }, noise, masked)?;
+    }
+}
+
+#[test]
+fn anchors_of_masks_that_no_stream_has_are_damage() {
+    for number in 0..8 {
+        let mut writer = PackedWriter::default();
+        writer.put(1, 1);
+        writer.put(number, 3);
+        let (bytes, mut first, mut anchors) = (writer.finish(), 3, Vec::new());
+        let read = anchors::read(&mut PackedReader::new(&bytes), 1, &mut first, &mut anchors);
+        assert_eq!(read.is_some(), (number as usize) < MASKS);
+        let expected = Anchor { integer: 0, mask: Some(number as u8) };
+        assert!(read.is_none() || (first, anchors) == (3, vec![expected]));
     }
 }

@@ -1,8 +1,9 @@
 //! The codes of a block back to elements.
 
 use super::Block;
-use crate::contexts::lanes::{Decoder, SlotTables};
-use crate::contexts::{Contexts, context_row, half_octaves, kind_of, mask_of_code, segments};
+use crate::contexts::lanes::{Decoder, NO_TABLE, SlotTables};
+use crate::contexts::segments::{SEGMENT, read};
+use crate::contexts::{context_row, kind_of, mask_of_code};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::Quantizer;
 use crate::pipeline::blocks::units::whole_row;
@@ -112,29 +113,29 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
             return;
         }
         let len = count.iter().product::<usize>();
-        let mut contexts = std::mem::take(&mut block.contexts);
-        let [mut sums, mut codes] = [&mut block.sums, &mut block.class_codes].map(std::mem::take);
-        contexts.resize(len.max(contexts.len()), 0);
+        let padded = len.next_multiple_of(SEGMENT);
+        let mut of_codes = std::mem::take(&mut block.of_codes);
+        let [mut sums, mut codes] = [&mut block.sums, &mut block.unit_codes].map(std::mem::take);
+        of_codes.resize(padded.max(of_codes.len()), NO_TABLE);
         sums.resize(nx.max(sums.len()), 0);
-        codes.resize(len.max(codes.len()), 0);
-        let kind = kind_of(number, class);
-        let of_kind = half_octaves(kind);
+        codes.resize(padded.max(codes.len()), 0);
+        let contexts = tables.of_kind(kind_of(number, class));
         let part = unit.map_or_else(|| whole_row(nx), |unit| block.boxes.part(unit, nx));
         let rows = || (range[0][0]..range[0][1]).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
-        for ((z, y), contexts) in rows().zip(contexts[..len].chunks_exact_mut(count[2])) {
+        for ((z, y), of_codes) in rows().zip(of_codes[..len].chunks_exact_mut(count[2])) {
             let known = (&block.code_lattice[..], &block.codes[number]);
-            let out = (&of_kind, &mut sums[..], contexts);
-            context_row(isa, known, (&level, number), class, [z, y], &part, block.any_masks, out);
+            let contexts = (&contexts, block.any_masks);
+            context_row(isa, known, (&level, number), class, [z, y], &part, contexts, (&mut sums[..], of_codes));
         }
-        let of_class = (&contexts[..len], &Contexts::of_kind(kind));
-        segments::read(isa, decoder, tables, of_class, &mut codes[..len], &mut block.run_memory);
+        of_codes[len..padded].fill(NO_TABLE);
+        read(isa, decoder, (tables, &contexts), &of_codes[..padded], &mut codes[..padded]);
         let largest = codes[..len].iter().fold(0, |largest, &code| code.max(largest));
         block.any_masks |= mask_of_code(largest).is_some();
         for ((z, y), codes) in rows().zip(codes[..len].chunks_exact(count[2])) {
             let at = (z * ny + y) * nx + range[2][0];
             block.codes[number][class][at..][..codes.len()].copy_from_slice(codes);
         }
-        (block.contexts, block.sums, block.class_codes) = (contexts, sums, codes);
+        (block.of_codes, block.sums, block.unit_codes) = (of_codes, sums, codes);
     }
 }
 

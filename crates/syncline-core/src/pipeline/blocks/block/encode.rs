@@ -1,8 +1,7 @@
 //! The elements of a block to codes.
 
 use super::{Block, UnitEvents};
-use crate::contexts::{Contexts, Event, EventCounts, HalfOctaves, Unit};
-use crate::contexts::{context_row, half_octaves, kind_of};
+use crate::contexts::{Contexts, Event, EventCounts, Unit, context_row, kind_of};
 use crate::pipeline::blocks::anchors::Anchor;
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
@@ -113,7 +112,7 @@ impl<T: Real> Block<T> {
         (number, class): (usize, usize),
         at: [usize; 2],
         (unit, part): (usize, Unit),
-        (of_kind, sums, contexts): (&HalfOctaves, &mut [i32], &mut [u8]),
+        (of_kind, sums, contexts): (&Contexts, &mut [i32], &mut [u8]),
     ) {
         let level = &self.levels[number];
         let [start, end] = part.x;
@@ -122,7 +121,7 @@ impl<T: Real> Block<T> {
         }
         let contexts = &mut contexts[..end - start];
         let known = (&self.code_lattice[..], &self.codes[number]);
-        context_row(isa, known, (level, number), class, at, &part, self.any_masks, (of_kind, sums, contexts));
+        context_row(isa, known, (level, number), class, at, &part, (of_kind, self.any_masks), (sums, contexts));
         let [_, ny, nx] = level.class(class);
         let codes = &self.codes[number][class][(at[0] * ny + at[1]) * nx..][start..end];
         let events = &mut self.units[self.first_unit + unit].of_class;
@@ -155,7 +154,7 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
         let rho = T::nearest(plan.rho());
         let follows = plan.share > 0;
         let in_boxes = number == 0 && plan.division != Division::One;
-        let of_kind = half_octaves(kind_of(number, class));
+        let of_kind = Contexts::of_kind(kind_of(number, class));
         let [mut x, mut predicted, mut rounded] = [(); 3].map(|()| vec![T::from_bits(0); nx]);
         let [mut codes, mut sums] = [(); 2].map(|()| vec![0; nx]);
         let [mut masks, mut contexts] = [(); 2].map(|()| vec![0; nx]);
@@ -205,7 +204,7 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
                 }
             }
         }
-        block.end_class(&Contexts::of_kind(kind_of(number, class)), counts);
+        block.end_class(&of_kind, counts);
         block.before = before;
     }
 }

@@ -1,0 +1,25 @@
+// Shared memory by its addresses, which a loop keeps in registers: the address of a variable is computed anew for each
+// use, from a special register that takes long to read.
+#pragma once
+#include "common.cuh"
+
+// Words of shared memory.
+struct SharedWords {
+    uint32_t address;
+
+    __device__ inline explicit SharedWords(const void *words) : address(uint32_t(__cvta_generic_to_shared(words))) {}
+    __device__ inline uint32_t load(uint32_t i) const {
+        uint32_t word;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address + 4 * i));
+        return word;
+    }
+    // Returns two words from an even number on.
+    __device__ inline uint64_t load_pair(uint32_t i) const {
+        uint64_t pair;
+        asm volatile("ld.shared.u64 %0, [%1];" : "=l"(pair) : "r"(address + 4 * i));
+        return pair;
+    }
+    __device__ inline void store(uint32_t i, uint32_t word) const {
+        asm volatile("st.shared.u32 [%0], %1;" : : "r"(address + 4 * i), "r"(word) : "memory");
+    }
+};
