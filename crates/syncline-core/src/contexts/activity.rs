@@ -140,8 +140,7 @@ pub fn context_row<I: InstructionSet>(
     isa: I,
     (lattice, codes): (&[i32], &Classes<i32>),
     (level, number): (&Level, usize),
-    class: usize,
-    at: [usize; 2],
+    (class, at): (usize, [usize; 2]),
     unit: &Unit,
     (contexts, any_masks): (&Contexts, bool),
     (sums, out): (&mut [i32], &mut [u8]),
@@ -185,7 +184,7 @@ pub fn context_row<I: InstructionSet>(
             let [few, many, all] = contexts.among_masks;
             let masks = sum >> MASK_SHIFT;
             let among = if masks == NEIGHBORS { all } else { few };
-            let among = if masks >= NEIGHBORS / 2 && masks < NEIGHBORS { many } else { among };
+            let among = if (NEIGHBORS / 2..NEIGHBORS).contains(&masks) { many } else { among };
             *out = if masks > 0 { among } else { *out };
         }
     }

@@ -30,7 +30,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     scratch: &mut DecodeScratch,
     sink: &mut K,
 ) -> Result<()> {
-    let chunk = Chunk::parse::<T>(context, payload)?;
+    let chunk = Chunk::parse(context, payload)?;
     let quantizer = Quantizer::<T>::new(context.header);
     let mut elements = Elements::new(context.header);
     let patterns = patterns_of(&quantizer.stored.values_of(&context.header.patterns));
@@ -83,7 +83,7 @@ pub(in super::super) fn bytes_of_units<T: Real>(
     payload: &[u8],
     needs: &dyn Fn(&Tile) -> bool,
 ) -> Result<Vec<Range<usize>>> {
-    let chunk = Chunk::parse::<T>(context, payload)?;
+    let chunk = Chunk::parse(context, payload)?;
     let mut block = Block::<T>::default();
     let (mut ranges, mut sizes, mut at) = (Vec::new(), chunk.sizes.iter(), 0);
     for tile in context.geometry.chunk(context.chunk) {
@@ -114,7 +114,7 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    fn parse<T: Real>(context: &'a Context<'a>, payload: &'a [u8]) -> Result<Self> {
+    fn parse(context: &'a Context<'a>, payload: &'a [u8]) -> Result<Self> {
         let (header, place) = (context.header, context.place.as_str());
         let [parameters, anchors, verbatim, sizes, _, words, rest @ ..] = Sections::parse(payload, place)?.0;
         if header.pipeline != Pipeline::Quantized || rest.iter().any(|section| !section.is_empty()) {

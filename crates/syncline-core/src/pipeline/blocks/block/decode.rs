@@ -125,7 +125,7 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
         for ((z, y), of_codes) in rows().zip(of_codes[..len].chunks_exact_mut(count[2])) {
             let known = (&block.code_lattice[..], &block.codes[number]);
             let contexts = (&contexts, block.any_masks);
-            context_row(isa, known, (&level, number), class, [z, y], &part, contexts, (&mut sums[..], of_codes));
+            context_row(isa, known, (&level, number), (class, [z, y]), &part, contexts, (&mut sums[..], of_codes));
         }
         of_codes[len..padded].fill(NO_TABLE);
         read(isa, decoder, (tables, &contexts), &of_codes[..padded], &mut codes[..padded]);

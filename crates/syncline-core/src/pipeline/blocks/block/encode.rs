@@ -121,7 +121,7 @@ impl<T: Real> Block<T> {
         }
         let contexts = &mut contexts[..end - start];
         let known = (&self.code_lattice[..], &self.codes[number]);
-        context_row(isa, known, (level, number), class, at, &part, (of_kind, self.any_masks), (sums, contexts));
+        context_row(isa, known, (level, number), (class, at), &part, (of_kind, self.any_masks), (sums, contexts));
         let [_, ny, nx] = level.class(class);
         let codes = &self.codes[number][class][(at[0] * ny + at[1]) * nx..][start..end];
         let events = &mut self.units[self.first_unit + unit].of_class;
