@@ -13,10 +13,9 @@ use crate::codes::quantization_codes;
 use crate::fields::Generator;
 use crate::lines;
 use crate::random::Stream;
+use crate::statistics::ends;
 use crate::tpch::{self, Integers, Strings};
 
-/// Suffix of the names of generated fields of `f64`.
-const DOUBLE: &str = "-f64";
 /// Suffix of the names of generated fields' 16-bit quantization codes.
 const CODES: &str = "-codes";
 /// Relative bound of the codes.
@@ -87,25 +86,24 @@ impl Array {
             }
             _ => {}
         }
-        let (field, element) = if let Some(field) = name.strip_suffix(DOUBLE) {
-            (field, ElementType::F64)
-        } else if let Some(field) = name.strip_suffix(CODES) {
-            (field, ElementType::U16)
-        } else {
-            (name, ElementType::F32)
-        };
+        let codes = name.strip_suffix(CODES);
+        let element_type = |suffix: &str| ElementType::ALL.into_iter().find(|one| one.name() == suffix);
+        let typed = name.rsplit_once('-').and_then(|(field, suffix)| Some((field, element_type(suffix)?)));
+        let (field, element) =
+            codes.map(|field| (field, ElementType::U16)).or(typed).unwrap_or((name, ElementType::F32));
         let generator = Generator::from_str(field, true).ok()?;
         let share = most.map_or(1.0, |most| most as f64 / (generator.elements() * element.size()) as f64);
         let field = generator.generate(share.min(1.0).cbrt());
-        if element == ElementType::U16 {
+        if codes.is_some() {
             let mut codes = quantization_codes(&field, CODES_BOUND);
             // Whole groups of symbols.
             codes.truncate(codes.len() & !127);
             return Some(Self::line(name, element, bytemuck::cast_slice(&codes).to_vec()));
         }
         let bytes = match element {
+            ElementType::F32 => bytemuck::cast_slice(&field.values).to_vec(),
             ElementType::F64 => bytemuck::cast_slice(&doubles(&field.values)).to_vec(),
-            _ => bytemuck::cast_slice(&field.values).to_vec(),
+            _ => scaled(&field.values, element),
         };
         let extents = field.extents.iter().map(|&extent| extent as u64).collect();
         Some(Self { name: name.to_owned(), element, extents, bytes })
@@ -165,13 +163,27 @@ fn doubles(values: &[f32]) -> Vec<f64> {
     values.par_iter().enumerate().map(double).collect()
 }
 
+/// Scales values to the range of an integer type, or to 0 to 1 for a floating-point type, and returns the elements next
+/// to them. Those of `u64` and `i64` span 2^53, in which `f64` has every integer.
+fn scaled(values: &[f32], element: ElementType) -> Vec<u8> {
+    let (low, high) = ends(values.par_iter().map(|&value| value.into()));
+    let whole = if element.is_integer() { element.integer_extent().min((1u64 << 53) as f64) } else { 1.0 };
+    let start = if element.is_signed_integer() { -(whole / 2.0).ceil() } else { 0.0 };
+    let bits = |&value: &f32| {
+        let share = if high > low { (f64::from(value) - low) / (high - low) } else { 0.0 };
+        let value = if element.is_integer() { (share * whole).round_ties_even() + start } else { share };
+        element.bits_of_number(value).unwrap_or(0)
+    };
+    values.par_iter().flat_map_iter(|value| bits(value).to_le_bytes().into_iter().take(element.size())).collect()
+}
+
 /// Arguments that select arrays.
 #[derive(Args)]
 pub struct Selection {
-    /// Arrays: generated fields (nyx, rtm, hurricane, cesm, hacc, haccx, qmcpack, exaalt, gamess, turbulence; nyx-f64;
-    /// nyx-codes), columns (tpch-discount, tpch-int32), times (timestamps), weights (weights, weights-bf16), bytes
-    /// (text, geometric-1.4, never-flat), names in the folder of real data, and `real` and `columns` for all its
-    /// floats and integers [default: some of them]
+    /// Arrays: generated fields (nyx, rtm, hurricane, cesm, hacc, haccx, qmcpack, exaalt, gamess, turbulence), also of
+    /// other element types (nyx-f64, nyx-u8) and as codes (nyx-codes), columns (tpch-discount, tpch-int32), times
+    /// (timestamps), weights (weights, weights-bf16), bytes (text, geometric-1.4, never-flat), names in the folder of
+    /// real data, and `real` and `columns` for all its floats and integers [default: some of them]
     #[arg(long, value_delimiter = ',')]
     fields: Vec<String>,
     /// Folder of real data with its MANIFEST.tsv, as `cargo xtask data` makes it
@@ -287,6 +299,8 @@ mod tests {
             "rtm",
             "hacc",
             "rtm-f64",
+            "rtm-bf16",
+            "nyx-i8",
             "nyx-codes",
             "tpch-int32",
             "tpch-shipmode",
@@ -334,6 +348,19 @@ mod tests {
         let mut pairs = doubles.iter().zip(&singles);
         assert!(pairs.all(|(&double, &single)| (double as f32 - single).abs() <= single * f32::EPSILON));
         assert!(doubles.iter().filter(|&&double| f64::from(double as f32) != double).count() > 990);
+    }
+
+    #[test]
+    fn scaled_elements_span_their_type() {
+        let values: Vec<f32> = (0..=1000).map(|i| (i as f32 * 0.013).sin() * 7e9).collect();
+        for element in ElementType::ALL.into_iter().filter(|element| !element.is_computed()) {
+            let bytes = scaled(&values, element);
+            let bits = |element: &[u8]| element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+            let numbers: Vec<f64> = bytes.chunks(element.size()).map(|one| element.number_of_bits(bits(one))).collect();
+            let (low, high) = ends(numbers.par_iter().copied());
+            let extent = if element.is_integer() { element.integer_extent().min(2f64.powi(53)) } else { 1.0 };
+            assert!(numbers.len() == values.len() && high - low == extent, "{element}: {low} to {high}");
+        }
     }
 
     #[test]

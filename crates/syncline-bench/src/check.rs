@@ -1,6 +1,7 @@
 //! Checks decompressed arrays against the originals.
 
 use anyhow::{Result, ensure};
+use rayon::prelude::*;
 use syncline::ElementType;
 use syncline_core::container::{HEADER_LEN, Header};
 
@@ -14,26 +15,28 @@ pub struct Promise {
     patterns: Vec<u64>,
 }
 
-/// An element type with errors.
-trait Float: bytemuck::Pod + Into<f64> + Sync {
-    fn pattern(self) -> u64;
+/// The elements of an array in their order.
+#[derive(Clone, Copy)]
+struct Elements<'a> {
+    element: ElementType,
+    bytes: &'a [u8],
 }
 
-impl Float for f32 {
-    fn pattern(self) -> u64 {
-        self.to_bits().into()
+impl<'a> Elements<'a> {
+    fn of(array: &'a Array) -> Self {
+        Self { element: array.element, bytes: &array.bytes }
     }
-}
 
-impl Float for f64 {
-    fn pattern(self) -> u64 {
-        self.to_bits()
+    /// Returns the zero-extended bits of each element.
+    fn bits(self) -> impl IndexedParallelIterator<Item = u64> + 'a {
+        let bits = |element: &[u8]| element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        self.bytes.par_chunks_exact(self.element.size()).map(bits)
     }
-}
 
-/// Returns bytes as elements.
-fn elements<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
-    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+    /// Returns each element as a number.
+    fn numbers(self) -> impl IndexedParallelIterator<Item = f64> + 'a {
+        self.bits().map(move |bits| self.element.number_of_bits(bits))
+    }
 }
 
 impl Promise {
@@ -51,66 +54,60 @@ impl Promise {
     /// # Errors
     /// It exceeds the bound, a value that stays exact has changed, or the bound is larger than what was asked for.
     pub fn check(&self, array: &Array, relative: f64, back: &[u8]) -> Result<f64> {
-        let range = match array.element {
-            ElementType::F64 => range::<f64>(&elements(&array.bytes)),
-            _ => range::<f32>(&elements(&array.bytes)),
-        };
+        ensure!(
+            !array.element.is_wide_integer(),
+            "{} is of {}, whose errors f64 does not represent: use `lossless`",
+            array.name,
+            array.element
+        );
         // Computing the range may involve a rounding error, but no more.
-        let asked = relative * range * (1.0 + 1e-12);
+        let asked = relative * range(Elements::of(array).numbers()) * (1.0 + 1e-12);
         ensure!(self.bound <= asked, "the stream's bound is {}, asked for was {asked}", self.bound);
-        let worst = match array.element {
-            ElementType::F64 => self.worst_error::<f64>(&elements(&array.bytes), &elements(back)),
-            _ => self.worst_error::<f32>(&elements(&array.bytes), &elements(back)),
-        }?;
+        let worst = self.worst_error(Elements::of(array), Elements { bytes: back, ..Elements::of(array) })?;
         Ok(if worst > 0.0 { worst / self.bound } else { 0.0 })
     }
 
     /// Returns the largest error divided by the bound, without checking it.
     pub fn error(&self, array: &Array, back: &[u8]) -> f64 {
-        let worst = match array.element {
-            ElementType::F64 => max_error::<f64>(&elements(&array.bytes), &elements(back)),
-            _ => max_error::<f32>(&elements(&array.bytes), &elements(back)),
-        };
+        let back = Elements { bytes: back, ..Elements::of(array) };
+        let worst = max_error(Elements::of(array).numbers(), back.numbers());
         if worst > 0.0 { worst / self.bound } else { 0.0 }
     }
 
     /// Returns the array with values that stay exact replaced by the value before, for codecs that have no masks.
     pub fn without_fill(&self, array: &Array) -> Array {
-        let bytes = match array.element {
-            ElementType::F64 => bytemuck::cast_slice(&self.replaced::<f64>(elements(&array.bytes))).to_vec(),
-            _ => bytemuck::cast_slice(&self.replaced::<f32>(elements(&array.bytes))).to_vec(),
-        };
+        let (element, mut bytes) = (array.element, array.bytes.clone());
+        let exact: Vec<bool> = Elements::of(array).bits().map(|bits| self.is_exact(element, bits)).collect();
+        if let Some(first) = exact.iter().position(|exact| !exact) {
+            let mut last = first * element.size()..(first + 1) * element.size();
+            for (number, exact) in exact.into_iter().enumerate() {
+                let own = number * element.size();
+                if exact {
+                    bytes.copy_within(last.clone(), own);
+                }
+                last = own..own + element.size();
+            }
+        }
         Array { bytes, ..array.clone() }
     }
 
-    fn is_exact<T: Float>(&self, value: T) -> bool {
-        !value.into().is_finite() || self.patterns.contains(&value.pattern())
+    fn is_exact(&self, element: ElementType, bits: u64) -> bool {
+        !element.number_of_bits(bits).is_finite() || self.patterns.contains(&bits)
     }
 
-    fn worst_error<T: Float>(&self, values: &[T], back: &[T]) -> Result<f64> {
-        ensure!(values.len() == back.len(), "{} values became {}", values.len(), back.len());
-        let mut worst = 0.0;
-        for (number, (&value, &back)) in values.iter().zip(back).enumerate() {
-            if self.is_exact(value) {
-                ensure!(value.pattern() == back.pattern(), "element {number} is not exact");
-            } else {
-                let error = (value.into() - back.into()).abs();
-                ensure!(error <= self.bound, "element {number}: an error of {error}, the bound is {}", self.bound);
-                worst = error.max(worst);
+    fn worst_error(&self, values: Elements, back: Elements) -> Result<f64> {
+        let (length, found) = (values.bytes.len(), back.bytes.len());
+        ensure!(length == found, "{length} bytes became {found}");
+        let error = |(number, (value, back)): (usize, (u64, u64))| {
+            if self.is_exact(values.element, value) {
+                ensure!(value == back, "element {number} is not exact");
+                return Ok(0.0);
             }
-        }
-        Ok(worst)
-    }
-
-    fn replaced<T: Float>(&self, mut values: Vec<T>) -> Vec<T> {
-        let Some(mut last) = values.iter().copied().find(|&value| !self.is_exact(value)) else { return values };
-        for value in &mut values {
-            if self.is_exact(*value) {
-                *value = last;
-            }
-            last = *value;
-        }
-        values
+            let error = (values.element.number_of_bits(value) - values.element.number_of_bits(back)).abs();
+            ensure!(error <= self.bound, "element {number}: an error of {error}, the bound is {}", self.bound);
+            Ok(error)
+        };
+        values.bits().zip(back.bits()).enumerate().map(error).try_reduce(|| 0.0, |a, b| Ok(a.max(b)))
     }
 }
 
@@ -154,6 +151,19 @@ mod tests {
         assert!(check(&[1.0, -1.0, 0.0, 4.0]).is_err());
         assert!(check(&[1.0, -1.0, f32::NAN, 4.75]).is_err());
         assert!(check(&[1.0]).is_err());
+    }
+
+    #[test]
+    fn integers_have_errors_of_integers() {
+        let array = |values: &[i16]| Array {
+            element: ElementType::I16,
+            bytes: bytemuck::cast_slice(values).to_vec(),
+            ..array(&[0.0; 3])
+        };
+        let promise = Promise { bound: 4.0, patterns: vec![u64::from(-7i16 as u16)] };
+        let check = |back: &[i16]| promise.check(&array(&[-300, -7, 100]), 0.01, &array(back).bytes);
+        assert_eq!(check(&[-299, -7, 102]).unwrap(), 0.5);
+        assert!(check(&[-300, -6, 100]).is_err() && check(&[-305, -7, 100]).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! them.
 
 use anyhow::{Context, Result};
-use syncline::{ArrayView, Backend, Bound, CompressOptions, Effort, ElementType};
+use syncline::{ArrayView, Backend, Bound, CompressOptions, Effort};
 use syncline_cuda::timing::Times;
 
 use crate::array::Array;
@@ -84,12 +84,6 @@ impl<'a> Case<'a> {
         let Some(bound) = relative else {
             return Ok(Self { array, filled: None, relative, promise: None });
         };
-        anyhow::ensure!(
-            matches!(array.element, ElementType::F32 | ElementType::F64),
-            "{} is of {}, which has no bound: use `lossless`",
-            array.name,
-            array.element
-        );
         // What the bound is, and which values stay exact, does not depend on the effort.
         let options = CompressOptions::new(Bound::Rel(bound)).with_effort(Effort::Fast).with_backend(Backend::Cpu);
         let view = ArrayView::from_bytes(&array.bytes, array.element, array.shape()?)?;

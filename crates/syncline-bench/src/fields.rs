@@ -17,6 +17,7 @@ mod rtm;
 mod turbulence;
 
 use clap::ValueEnum;
+use rayon::prelude::*;
 
 /// A generated array in C order.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +41,7 @@ impl Field {
 
     /// Returns the difference between the largest and the smallest finite value; 0 if there is none.
     pub fn range(&self) -> f64 {
-        crate::statistics::range(&self.values)
+        crate::statistics::range(self.values.par_iter().map(|&value| value.into()))
     }
 }
 

@@ -96,30 +96,34 @@ impl Gpu {
         self.stream.cu_stream().cast()
     }
 
-    /// Measures Syncline on an array, with a relative bound or without loss.
+    /// Measures Syncline on an array in both directions, with a relative bound or without loss.
     ///
     /// # Errors
     /// An operation fails, the bound is violated, or the stream differs from the CPU's.
     pub fn measure(&self, bench: &str, array: &Array, variant: &Variant, relative: Option<f64>) -> Result<Vec<Record>> {
-        let Variant { name, options } = variant;
-        let bound = relative.map_or(Bound::Lossless, Bound::Rel);
-        let options = options.clone().with_bound(bound);
+        self.both(bench, array, variant, relative).with_context(|| context(array, variant))
+    }
+
+    /// Measures decompression of a lossless stream that the CPU makes.
+    ///
+    /// # Errors
+    /// An operation fails, or the array does not come back.
+    pub fn measure_decompression(&self, bench: &str, array: &Array, variant: &Variant) -> Result<Vec<Record>> {
+        self.back(bench, array, variant).with_context(|| context(array, variant))
+    }
+
+    fn both(&self, bench: &str, array: &Array, variant: &Variant, relative: Option<f64>) -> Result<Vec<Record>> {
+        let options = variant.options.clone().with_bound(relative.map_or(Bound::Lossless, Bound::Rel));
         let mut compressor = Compressor::new(0)?;
         let input = compressor.upload(&array.bytes)?;
-        let record =
-            Record { bound: bound_text(relative), options: name.clone(), ..self.record(bench, array, "syncline") };
-        let (made, compress) =
-            self.compress(&mut compressor, array, &options, input.bytes()).with_context(|| context(array, variant))?;
-        let expected = on_cpu(array, &options)?;
-        ensure_same(&made.host, &expected, "the stream beside the CPU's").with_context(|| context(array, variant))?;
-        let record = Record { stream_bytes: Some(made.host.len() as u64), ..record };
+        let (made, compress) = self.compress(&mut compressor, array, &options, input.bytes())?;
+        ensure_same(&made.host, &on_cpu(array, &options)?, "the stream beside the CPU's")?;
+        let record = self.record_of(bench, array, variant, relative, &made);
         let mut records = vec![record.clone().timed("compress", &compress, Some(self.copy))];
         let back = input;
-        let decompress = self.decompress(&mut compressor, &made, back.bytes());
-        let mut decompress = decompress.with_context(|| context(array, variant))?;
+        let mut decompress = vec![self.decompress(&mut compressor, &made, back.bytes())?];
         if relative.is_some() {
-            let again = self.decompress_again(&compressor, &made, back.bytes());
-            decompress.push(again.with_context(|| context(array, variant))?);
+            decompress.push(self.decompress_again(&compressor, &made, back.bytes())?);
         }
         for (what, times, values) in decompress {
             let error = match relative {
@@ -129,6 +133,26 @@ impl Gpu {
             records.push(Record { error, ..record.clone().timed(what, &times, Some(self.copy)) });
         }
         Ok(records)
+    }
+
+    fn back(&self, bench: &str, array: &Array, variant: &Variant) -> Result<Vec<Record>> {
+        let host = on_cpu(array, &variant.options.clone().with_bound(Bound::Lossless))?;
+        let mut compressor = Compressor::new(0)?;
+        let made = Made { device: compressor.upload(&host)?, host };
+        let back = compressor.allocate(array.bytes.len())?;
+        let (what, times, values) = self.decompress(&mut compressor, &made, back.bytes())?;
+        ensure_same(&values, &array.bytes, "the decompressed array")?;
+        let record = self.record_of(bench, array, variant, None, &made);
+        Ok(vec![record.timed(what, &times, Some(self.copy))])
+    }
+
+    fn record_of(&self, bench: &str, array: &Array, variant: &Variant, relative: Option<f64>, made: &Made) -> Record {
+        Record {
+            bound: bound_text(relative),
+            options: variant.name.clone(),
+            stream_bytes: Some(made.host.len() as u64),
+            ..self.record(bench, array, "syncline")
+        }
     }
 
     fn compress(
@@ -157,7 +181,7 @@ impl Gpu {
     }
 
     /// Times whole calls, and returns the values.
-    fn decompress(&self, compressor: &mut Compressor, made: &Made, back: DeviceBytes) -> Result<Vec<Timed>> {
+    fn decompress(&self, compressor: &mut Compressor, made: &Made, back: DeviceBytes) -> Result<Timed> {
         let stream = self.raw_stream();
         poison(compressor, back, stream)?;
         self.wake()?;
@@ -167,7 +191,7 @@ impl Gpu {
         })?;
         // SAFETY: the calls have returned.
         let values = unsafe { compressor.copy_to_host(back, stream) }?;
-        Ok(vec![("decompress", times, values)])
+        Ok(("decompress", times, values))
     }
 
     /// Times calls of an object that has read the header of the stream, and queues its work without waiting.

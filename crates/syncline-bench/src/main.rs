@@ -11,7 +11,7 @@ use syncline_core::geometry::TileSize;
 
 use syncline_bench::array::{Array, Selection};
 use syncline_bench::clock::Clock;
-use syncline_bench::codec::{self, Codec};
+use syncline_bench::codec::{self, Codec, Variant};
 use syncline_bench::cpu::{self, Method};
 use syncline_bench::gpu::Gpu;
 use syncline_bench::nvcomp::Nvcomp;
@@ -123,7 +123,7 @@ struct Lossy {
 struct Lossless {
     #[command(flatten)]
     arrays: Selection,
-    /// Efforts of Syncline on the CPU
+    /// Efforts of Syncline; on a GPU, streams that the CPU makes are decompressed
     #[arg(long, value_delimiter = ',', default_value = "balanced,best", value_parser = parse_effort)]
     effort: Vec<Effort>,
     /// nvCOMP's library or its folder [default: where the loader finds it]
@@ -280,19 +280,27 @@ impl Timing {
 type Found = (Vec<Codec>, Vec<String>);
 
 impl Others {
+    /// Returns whether the codec of this name was asked for.
+    fn wants(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(&part.to_lowercase()))
+    }
+
+    /// Keeps the variants of Syncline that were asked for.
+    fn variants(&self, mut variants: Vec<Variant>) -> Vec<Variant> {
+        variants.retain(|variant| self.wants(&format!("syncline {}", variant.name)));
+        variants
+    }
+
     /// Adds rivals, and keeps the codecs that were asked for.
     fn select(&self, mut codecs: Vec<Codec>, rivals: Option<impl FnOnce(&str) -> Found>) -> Result<Vec<Codec>> {
-        let wanted = |name: &str| {
-            let name = name.to_lowercase();
-            self.only.is_empty() || self.only.iter().any(|part| name.contains(&part.to_lowercase()))
-        };
         if let Some(rivals) = rivals {
             let (found, missing) = rivals(&self.python);
             codecs.extend(found);
-            missing.iter().filter(|line| wanted(line)).for_each(|line| eprintln!("left out: {line}"));
+            missing.iter().filter(|line| self.wants(line)).for_each(|line| eprintln!("left out: {line}"));
         }
         let any = codecs.is_empty();
-        codecs.retain(|codec| wanted(&format!("{} {}", codec.name, codec.options)));
+        codecs.retain(|codec| self.wants(&format!("{} {}", codec.name, codec.options)));
         ensure!(any || !codecs.is_empty(), "no codec is left to measure");
         Ok(codecs)
     }
@@ -303,10 +311,10 @@ fn lossy(arguments: &Lossy, records: &mut Records) -> Result<()> {
     let gpu = timing.gpu()?;
     let variants = codec::efforts(effort);
     let mut codecs = timing.codecs(&variants, codec::lossy_rivals)?;
+    let on_gpu = timing.others.variants(codec::efforts(effort));
     arrays.visit(&FIELDS, |array| {
         for &relative in rel {
-            for variant in gpu.iter().flat_map(|_| &variants) {
-                let Some(gpu) = &gpu else { continue };
+            for (gpu, variant) in gpu.iter().flat_map(|gpu| on_gpu.iter().map(move |variant| (gpu, variant))) {
                 records.add_or_complain(gpu.measure("lossy", &array, variant, Some(relative)))?;
             }
             cpu::measure("lossy", &mut codecs, &array, Some(relative), timing.method(), records)?;
@@ -318,16 +326,23 @@ fn lossy(arguments: &Lossy, records: &mut Records) -> Result<()> {
 fn lossless(arguments: &Lossless, records: &mut Records) -> Result<()> {
     let Lossless { arrays, effort, nvcomp, timing } = arguments;
     let gpu = timing.gpu()?;
-    let nvcomp = if gpu.is_some() { Nvcomp::find(nvcomp.as_deref())? } else { None };
+    let nvcomp = if gpu.is_some() && timing.others.wants("nvCOMP") { Nvcomp::find(nvcomp.as_deref())? } else { None };
     let mut variants = codec::efforts(effort);
     variants.extend(codec::lossless_variants());
     let mut codecs = timing.codecs(&variants, codec::lossless_rivals)?;
-    let mut on_gpu = codec::lossless_variants();
-    on_gpu.extend(codec::efforts(&[Effort::Fast]));
+    let mut both_on_gpu = codec::lossless_variants();
+    both_on_gpu.extend(codec::efforts(&[Effort::Fast]));
+    let both_on_gpu = timing.others.variants(both_on_gpu);
+    // Only the CPU compresses with the others, to numbers.
+    let mut back_on_gpu = timing.others.variants(codec::efforts(effort));
+    back_on_gpu.retain(|variant| variant.options.effort() != Effort::Fast);
     arrays.visit(&LOSSLESS, |array| {
         if let Some(gpu) = &gpu {
-            for variant in &on_gpu {
+            for variant in &both_on_gpu {
                 records.add_or_complain(gpu.measure("lossless", &array, variant, None))?;
+            }
+            for variant in &back_on_gpu {
+                records.add_or_complain(gpu.measure_decompression("lossless", &array, variant))?;
             }
             if let Some(nvcomp) = &nvcomp {
                 records.add_or_complain(gpu.measure_nvcomp("lossless", nvcomp, &array))?;

@@ -8,7 +8,7 @@ mod tiles;
 use anyhow::{Context, Result};
 use syncline::Bound;
 use syncline_core::geometry::TileSize;
-use syncline_cuda::cudarc::driver::{CudaSlice, DeviceRepr};
+use syncline_cuda::cudarc::driver::CudaSlice;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, Sizing, StreamInfo, compress_bound};
 use syncline_cuda::timing::Times;
@@ -25,7 +25,7 @@ pub use tiles::measure as tiles_on_cpu;
 const CORE: &str = "cpu, 1 thread";
 
 impl Gpu {
-    /// Times the kernels of compressing an array of `f32` or `f64` and of decompressing its stream.
+    /// Times the kernels of compressing an array and of decompressing its stream.
     ///
     /// # Errors
     /// An operation fails, or the bound is violated.
@@ -36,19 +36,11 @@ impl Gpu {
         relative: f64,
         records: &mut Records,
     ) -> Result<()> {
-        let found = match array.element {
-            syncline::ElementType::F64 => self.stages::<f64>(array, tile_size, relative),
-            _ => self.stages::<f32>(array, tile_size, relative),
-        };
+        let found = self.stages(array, tile_size, relative);
         records.add_or_complain(found.with_context(|| format!("{} with {} tiles", array.name, tile_size.name())))
     }
 
-    fn stages<T: DeviceRepr + syncline::Element>(
-        &self,
-        array: &Array,
-        tile_size: TileSize,
-        relative: f64,
-    ) -> Result<Vec<Record>> {
+    fn stages(&self, array: &Array, tile_size: TileSize, relative: f64) -> Result<Vec<Record>> {
         let (stream, shape) = (&self.stream, array.shape()?);
         let options = CompressOptions { tile_size, ..CompressOptions::new(Bound::Rel(relative)) };
         let mut compressor = Compressor::new(&self.device, stream, Sizing::Measured)?;
@@ -66,10 +58,7 @@ impl Gpu {
         let info = StreamInfo::from_device(stream, &made)?;
         let mut decompressor = Decompressor::new(&self.device, stream.clone(), &info)?;
         let mut back = stream.alloc_zeros::<u8>(array.bytes.len()).doing("allocating")?;
-        // SAFETY: the buffer has the bytes of the array's elements, which have no invalid bit patterns.
-        let elements = unsafe { back.transmute_mut::<T>(array.bytes.len() / size_of::<T>()) };
-        let mut elements = elements.context("as many bytes as there are")?;
-        let decompress = self.kernels.measure(self.runs, || decompressor.decompress(&made, &mut elements))?;
+        let decompress = self.kernels.measure(self.runs, || decompressor.decompress(&made, &mut back.as_view_mut()))?;
         decompressor.check()?;
         let host = stream.clone_dtoh(&made).doing("reading a stream")?;
         let values = stream.clone_dtoh(&back).doing("reading an array")?;

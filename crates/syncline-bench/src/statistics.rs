@@ -6,15 +6,15 @@ use std::collections::BinaryHeap;
 use rayon::prelude::*;
 
 /// Returns the difference between the largest and the smallest finite value; 0 if there is none.
-pub fn range<T: Copy + Into<f64> + Sync>(values: &[T]) -> f64 {
-    let (low, high) = values
-        .par_chunks(1 << 16)
-        .map(|chunk| {
-            let finite = chunk.iter().map(|&v| v.into()).filter(|v| v.is_finite());
-            finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
-        })
-        .reduce(|| (f64::INFINITY, f64::NEG_INFINITY), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+pub fn range(values: impl ParallelIterator<Item = f64>) -> f64 {
+    let (low, high) = ends(values);
     if low <= high { high - low } else { 0.0 }
+}
+
+/// Returns the smallest and the largest finite value; infinity and minus infinity if there is none.
+pub fn ends(values: impl ParallelIterator<Item = f64>) -> (f64, f64) {
+    let finite = values.filter(|value| value.is_finite()).map(|value| (value, value));
+    finite.reduce(|| (f64::INFINITY, f64::NEG_INFINITY), |a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// Returns the number of occurrences of each 16-bit symbol, up to the largest one that occurs.
@@ -56,19 +56,19 @@ pub fn huffman_bits(counts: &[u64]) -> f64 {
 
 /// Returns the largest absolute error `b - a` over positions where `a` is finite. It is infinite if `b` is not finite
 /// at such a position, or if the lengths differ.
-pub fn max_error<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> f64 {
+pub fn max_error(a: impl IndexedParallelIterator<Item = f64>, b: impl IndexedParallelIterator<Item = f64>) -> f64 {
     if a.len() != b.len() {
         return f64::INFINITY;
     }
-    let error = |(&a, &b): (&T, &T)| {
-        let (a, error): (f64, f64) = (a.into(), (a.into() - b.into()).abs());
+    let error = |(a, b): (f64, f64)| {
+        let error = (a - b).abs();
         match (a.is_finite(), error.is_nan()) {
             (false, _) => 0.0,
             (_, true) => f64::INFINITY,
             _ => error,
         }
     };
-    a.par_iter().zip(b).with_min_len(1 << 16).map(error).reduce(|| 0.0, f64::max)
+    a.zip(b).map(error).reduce(|| 0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -77,13 +77,15 @@ mod tests {
 
     #[test]
     fn range_and_error_take_finite_values_only() {
-        assert_eq!(range(&[f32::NAN, 3.0, f32::INFINITY, -1.5]), 4.5);
-        assert_eq!(range(&[f32::NAN]), 0.0);
-        assert_eq!(max_error(&[1.0, f32::NAN], &[1.5, 2.0]), 0.5);
-        assert_eq!(max_error(&[1.0], &[f32::NAN]), f64::INFINITY);
+        let range = |values: &[f64]| range(values.par_iter().copied());
+        assert_eq!(range(&[f64::NAN, 3.0, f64::INFINITY, -1.5]), 4.5);
+        assert_eq!(range(&[f64::NAN]), 0.0);
+        let max_error = |a: &[f64], b: &[f64]| max_error(a.par_iter().copied(), b.par_iter().copied());
+        assert_eq!(max_error(&[1.0, f64::NAN], &[1.5, 2.0]), 0.5);
+        assert_eq!(max_error(&[1.0], &[f64::NAN]), f64::INFINITY);
         assert_eq!(max_error(&[1.0], &[]), f64::INFINITY);
         assert_eq!(max_error(&[1.0, 2.0, f64::INFINITY], &[1.5, 1.0, 0.0]), 1.0);
-        assert_eq!(max_error::<f32>(&[], &[]), 0.0);
+        assert_eq!(max_error(&[], &[]), 0.0);
     }
 
     #[test]

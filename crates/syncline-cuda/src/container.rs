@@ -24,6 +24,6 @@ pub fn specializations() -> Vec<Specialization> {
         pieces::PieceKernels::specialization(),
         write::WriteKernels::specialization(),
     ];
-    all.extend([4, 8].map(parse::ParseKernels::specialization));
+    all.extend([1, 2, 4, 8].map(parse::ParseKernels::specialization));
     all
 }

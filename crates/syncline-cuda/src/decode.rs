@@ -25,10 +25,12 @@ use crate::error::{CudaError, Result};
 use crate::geometry::{BITS_OF_BITMAP_STRIP, ChunkBatch, DeviceGeometry, tile_span};
 use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
+use crate::quantize::compiled_types;
 
 declare_kernels! {
     /// The kernel of `kernels/decode/any.cu`.
     struct AnyKernels in "decode/any.cu", of (format: Format) {
+        with ELEMENT_TYPE = format.element as u32;
         with ELEMENT_BYTES = format.element_bytes();
         with LOGARITHM = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
@@ -37,7 +39,7 @@ declare_kernels! {
         with MEMORY_BYTES = format.memory_bytes();
         fn decode_any(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, plans: Plans,
-            request: Request, output: Out<u8> as "Bits *",
+            request: Request, output: Out<u8> as "StoredBits *",
         );
     }
 }
@@ -52,27 +54,24 @@ const WARP: u32 = 32;
 /// The properties that the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Format {
-    double: bool,
+    element: ElementType,
     logarithm: bool,
     tile_elements: u32,
 }
 
 impl Format {
     fn new(header: &Header, geometry: &Geometry) -> Result<Self> {
-        let double = match header.element_type {
-            ElementType::F32 => false,
-            ElementType::F64 => true,
-            other => return Err(CudaError::invalid(format!("arrays of {other} have no quantized tiles"))),
-        };
         if header.pipeline == Pipeline::Lossless {
             return Err(CudaError::invalid("lossless streams have no quantized tiles"));
         }
         let tile_elements = geometry.unclipped_len() as u32;
-        Ok(Self { double, logarithm: header.pipeline == Pipeline::LogQuantized, tile_elements })
+        let element = header.element_type;
+        Ok(Self { element, logarithm: header.pipeline == Pipeline::LogQuantized, tile_elements })
     }
 
+    /// Bytes of a value that is computed with.
     fn element_bytes(self) -> u64 {
-        if self.double { 8 } else { 4 }
+        self.element.computed().size() as u64
     }
 
     /// Returns the warps of a block. Those of large tiles take much shared memory.
@@ -87,10 +86,7 @@ impl Format {
 
     /// Returns the bytes of shared memory of a warp.
     fn memory_bytes(self) -> u32 {
-        let value_bytes = match (self.logarithm, self.double) {
-            (true, _) | (false, false) => 4,
-            (false, true) => 8,
-        };
+        let value_bytes = if self.logarithm { 4 } else { self.element_bytes() as u32 };
         let codes = 4 * self.slots() * (STRIP_LEN as u32 + 1);
         self.tile_elements * (value_bytes + 1) + codes + 4 * MOST_ANCHORS + 5 * WARP + self.slots()
     }
@@ -160,13 +156,15 @@ impl TileDecoder {
         work: Decoding<'_, '_>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        let tiles = wanted_tiles(&self.tiling, self.format.element_bytes(), &work, &stream)?;
+        let tiles = wanted_tiles(&self.tiling, self.format.element.size() as u64, &work, &stream)?;
         if tiles.is_empty() {
             return Ok(());
         }
         let Decoding { input, batch, output, first_element, .. } = work;
-        let element = self.format.element_bytes();
+        let element = self.format.element.size() as u64;
         let row_bytes = self.tiling.dims()[3] * element;
+        // Four elements, or 16 bytes.
+        let written = (4 * element).min(16);
         let first = output.as_view().device_ptr(&stream).0.wrapping_sub(first_element.wrapping_mul(element));
         let request = Request {
             first_tile: batch.first_tile(),
@@ -175,7 +173,7 @@ impl TileDecoder {
             first_element,
             tiles: batch.tiles(),
             only_listed: self.units.is_some().into(),
-            vectors: (first.is_multiple_of(16) && row_bytes.is_multiple_of(16)).into(),
+            vectors: (first.is_multiple_of(written) && row_bytes.is_multiple_of(written)).into(),
             unused: 0,
         };
         let warps = self.format.warps();
@@ -225,11 +223,17 @@ pub(crate) fn wanted_tiles(
     }
 }
 
+/// Returns the element types of the check that all kernels compile, without and with logarithms.
+fn compiled_kinds() -> impl Iterator<Item = (ElementType, bool)> {
+    let kinds = compiled_types().flat_map(|element| [(element, false), (element, true)]);
+    kinds.filter(|&(element, logarithm)| element.is_float() || !logarithm)
+}
+
 /// Returns the specializations for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let kinds = [(false, false), (true, false), (false, true), (true, true)];
-    let formats = kinds.into_iter().flat_map(|(double, logarithm)| {
-        [512, 1024, 4096].map(|tile_elements| Format { double, logarithm, tile_elements })
+    let formats = compiled_kinds().flat_map(|(element, logarithm)| {
+        let sizes = [512, 1024, 4096].into_iter().filter(move |&size| element.is_computed() || size == 512);
+        sizes.map(move |tile_elements| Format { element, logarithm, tile_elements })
     });
     let mut all: Vec<_> = formats.map(AnyKernels::specialization).collect();
     all.extend(units::specializations());

@@ -1,5 +1,6 @@
 //! The headers of every stage's kernels, with which a device is opened.
 
+use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
 use syncline_core::container::{
     ALIGNMENT, ChunkKind, LONGEST_WITHOUT_PIECES, MAX_PATTERNS, PIECE_LEN, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS,
     TRAILER_LEN,
@@ -92,7 +93,10 @@ const FILES: &[Source] = headers![
     "huffman/encode/encode.cuh",
     "huffman/encode/scratch.cuh",
     "huffman/encode/stream_sections.cuh",
+    "lossless/bases.cuh",
+    "lossless/number.cuh",
     "lossless/record_headers.cuh",
+    "lossless/words.cuh",
     "lzss/decode.cuh",
     "lzss/encode.cuh",
     "lzss/lzss.cuh",
@@ -115,6 +119,7 @@ const FILES: &[Source] = headers![
     "predict/points.cuh",
     "quantize/math.cuh",
     "quantize/quantize.cuh",
+    "quantize/stored.cuh",
     "quantize/tile.cuh",
     "strips/alphabet.cuh",
     "strips/bits.cuh",
@@ -133,7 +138,7 @@ const FILES: &[Source] = headers![
 const STRUCT_HEADERS: &[StructHeader] = &[
     StructHeader { name: "blocks/structs.cuh", includes: &["container/structs.cuh"], structs: blocks::STRUCTS },
     StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
-    StructHeader { name: "decode/structs.cuh", includes: &[], structs: decode_tiles::STRUCTS },
+    StructHeader { name: "decode/structs.cuh", includes: &["quantize/structs.cuh"], structs: decode_tiles::STRUCTS },
     StructHeader { name: "device/structs.cuh", includes: &[], structs: device::STRUCTS },
     StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
     StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::STRUCTS },
@@ -154,6 +159,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("LONGEST_WITHOUT_PIECES", LONGEST_WITHOUT_PIECES as u64),
     ("SECTIONS", SECTIONS as u64),
     ("KIND_RAW", ChunkKind::Raw as u64),
+    ("KIND_NUMBERS", ChunkKind::Numbers as u64),
     ("KIND_QUANTIZED", ChunkKind::Quantized as u64),
     ("KIND_BLOCKS", ChunkKind::Blocks as u64),
     ("KIND_LZSS", ChunkKind::Lzss as u64),
@@ -161,6 +167,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("TRAILER_BYTES", TRAILER_LEN as u64),
     ("MAX_TILE_ELEMENTS", MAX_SMALL_TILE_ELEMENTS as u64),
     ("MAX_LARGE_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
+    ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
     ("MAX_PATTERNS", MAX_PATTERNS as u64),
     ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),
     ("MAX_CODEBOOKS", MAX_CLASSES as u64),

@@ -9,6 +9,7 @@ pub use bound_scan::{BoundScan, ScannedPart};
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS};
 pub(crate) use step::STEP_WORDS;
 
+use syncline_core::array::ElementType;
 use syncline_core::container::Header;
 
 use self::structs::Step;
@@ -18,6 +19,12 @@ use crate::device::Specialization;
 /// `minus_zeros` says whether there may be -0.0 among the elements.
 pub fn constants(header: &Header, minus_zeros: bool) -> [u64; STEP_WORDS] {
     Step::new(header, minus_zeros).words()
+}
+
+/// Returns the element types for which the check that all kernels compile takes them: one of each kind of conversion.
+pub(crate) fn compiled_types() -> impl Iterator<Item = ElementType> {
+    use ElementType::{Bf16, F16, F32, F64, I16, I64, U8, U32};
+    [F32, F64, F16, Bf16, U8, I16, U32, I64].into_iter()
 }
 
 /// Every specialization of the kernels of this module, for the check that all of them compile.

@@ -421,10 +421,6 @@ fn whole_streams() {
     let options = CoderOptions { coder: Coder::Lzss, ..case.options };
     assert!(compress(&CoderOptions { level: 10, ..options }, &slab).is_err());
     assert!(compress(&options, &Slab { bytes: input.slice(..100), first_element: 0 }).is_err());
-    // Chunks of numbers are only decompressed on the CPU.
-    let numbers = Case { extents: vec![90_000], ..case };
-    let made = numbers.stream(&numbers.records(&numbers.bytes()));
-    assert!(matches!(on_gpu(device, &stream, &made, 1 << 28), Err(CudaError::Unsupported(_))));
 }
 
 /// Damage that no checksum detects: flipped bits in every part, wrong lengths and counts, truncated records.

@@ -8,6 +8,7 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
@@ -131,10 +132,11 @@ pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
     matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
 }
 
-/// Returns the reason why only the CPU compresses and decompresses elements of this type with a bound, if there is one.
-pub(crate) fn type_obstacle(element: ElementType) -> Option<String> {
-    let text = "with a bound are compressed and decompressed on the CPU: GPUs have f32 and f64";
-    (!element.is_computed()).then(|| format!("{element} arrays {text}"))
+/// Returns the reason why only the CPU works on tiles of this size, if there is one.
+pub(crate) fn block_obstacle(tile_size: TileSize, element: ElementType) -> Option<String> {
+    (tile_size == TileSize::Block && !element.is_computed()).then(|| {
+        format!("blocks of {element} are compressed and decompressed on the CPU: GPUs have those of f32 and f64")
+    })
 }
 
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
@@ -150,8 +152,8 @@ pub(crate) fn encode_obstacle(options: &CompressOptions, element: ElementType) -
             Some("lossless compression runs on the CPU unless a GPU is requested".into())
         }
         (Bound::Lossless, _) => Some("streams without an index are compressed on the CPU".into()),
-        _ if !element.is_computed() => type_obstacle(element),
-        _ => None,
+        (Bound::PwRel(_), _) => None,
+        _ => options.tile().and_then(|size| block_obstacle(size, element)),
     }
 }
 
@@ -161,19 +163,8 @@ pub(crate) fn pipeline_obstacle(pipeline: Pipeline, coder: &CoderOptions) -> Opt
     (pipeline == Pipeline::Lossless && !is_on_gpu(coder.coder)).then(|| text.into())
 }
 
-/// Returns the reason why only the CPU decompresses from such a stream, if there is one. `has_numbers` returns whether
-/// it has chunks of numbers; it is called only if that matters.
-pub(crate) fn decode_obstacle(
-    backend: Backend,
-    header: &Header,
-    contiguous: bool,
-    has_numbers: impl FnOnce() -> Result<bool>,
-) -> Result<Option<String>> {
-    if header.pipeline != Pipeline::Lossless
-        && let Some(obstacle) = type_obstacle(header.element_type)
-    {
-        return Ok(Some(obstacle));
-    }
+/// Returns the reason why only the CPU decompresses from such a stream, if there is one.
+pub(crate) fn decode_obstacle(backend: Backend, header: &Header, contiguous: bool) -> Option<String> {
     let text = match header.pipeline {
         _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
@@ -182,10 +173,9 @@ pub(crate) fn decode_obstacle(
         Pipeline::Lossless if header.index != IndexKind::Symbol => {
             "lossless streams without an index are decompressed on the CPU"
         }
-        Pipeline::Lossless if has_numbers()? => "numbers are decompressed on the CPU",
-        _ => return Ok(None),
+        _ => return block_obstacle(header.tile_size, header.element_type),
     };
-    Ok(Some(text.into()))
+    Some(text.into())
 }
 
 #[cfg(test)]
@@ -213,21 +203,25 @@ mod tests {
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Numbers] {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
-                assert!(encode_obstacle(&options, ElementType::F64).is_none());
-                assert!(encode_obstacle(&options, ElementType::Bf16).is_some_and(|text| text.contains("bf16")));
+                assert!(encode_obstacle(&options, ElementType::Bf16).is_none());
+                let blocks = options.advanced().with_tile(TileSize::Block);
+                let blocks = options.with_advanced(blocks);
+                assert!(encode_obstacle(&blocks, ElementType::F64).is_none());
+                assert!(encode_obstacle(&blocks, ElementType::Bf16).is_some_and(|text| text.contains("bf16")));
             }
         }
         let shape = Shape::new(&[1]).unwrap();
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());
-        let decode = |backend, numbers| decode_obstacle(backend, &header, true, || Ok(numbers)).unwrap();
-        assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
-        assert!(decode(Backend::Auto, false).is_some());
+        assert!(decode_obstacle(cuda, &header, true).is_none() && decode_obstacle(cuda, &header, false).is_some());
+        assert!(decode_obstacle(Backend::Auto, &header, true).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, ..header.clone() };
-        assert!(decode_obstacle(Backend::Auto, &lossy, true, || Ok(false)).unwrap().is_none());
-        let counts = Header { element_type: ElementType::U16, ..lossy };
-        assert!(decode_obstacle(cuda, &counts, true, || Ok(false)).unwrap().is_some_and(|text| text.contains("u16")));
+        assert!(decode_obstacle(Backend::Auto, &lossy, true).is_none());
+        let blocks = Header { tile_size: TileSize::Block, ..lossy };
+        assert!(decode_obstacle(cuda, &blocks, true).is_none());
+        let counts = Header { element_type: ElementType::U16, ..blocks };
+        assert!(decode_obstacle(cuda, &counts, true).is_some_and(|text| text.contains("u16")));
         let no_index = Header { index: IndexKind::None, ..header };
-        assert!(decode_obstacle(cuda, &no_index, true, || Ok(false)).unwrap().is_some());
+        assert!(decode_obstacle(cuda, &no_index, true).is_some());
         let with_index = of(Bound::Lossless, Coder::LzssHuffman).with_backend(cuda);
         let no_index = with_index.advanced().with_index(IndexKind::None);
         assert!(encode_obstacle(&with_index.with_advanced(no_index), ElementType::F32).is_some());

@@ -11,7 +11,9 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
-use crate::backend::{Choice, Execution, Stopwatch, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
+use crate::backend::{
+    Choice, Execution, Stopwatch, Work, block_obstacle, encode_obstacle, is_on_gpu, pipeline_obstacle,
+};
 use crate::devices::Backend;
 use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
@@ -82,6 +84,11 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let tile_size = tile_size(&array, &resolved)?;
     let header = header_for(element_type, shape, options, tile_size, &resolved);
     let geometry = header.geometry()?;
+    if gpu.is_some()
+        && let Some(obstacle) = block_obstacle(header.tile_size, element_type)
+    {
+        (gpu, choice.reason) = (None, obstacle);
+    }
     if let (Some((compression, names)), Some(gpus)) = (gpu.take(), &gpus) {
         match compression.with_geometry(gpus, &geometry, options) {
             Ok(compression) => gpu = Some((compression, names)),

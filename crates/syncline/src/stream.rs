@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 pub use syncline_core::container::Header;
-use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline, record_kind};
+use syncline_core::container::{ChunkTable, read_outline};
 use syncline_core::error::{Error, Location, Result};
 use syncline_core::geometry::{Geometry, Region};
 use syncline_core::huffman::IndexKind;
@@ -242,8 +242,7 @@ impl<S: ReadAt> StreamFile<S> {
             threads => threads,
         };
         let contiguous = stretch(&self.geometry, region).is_some();
-        let has_numbers = || self.has_numbers();
-        let obstacle = decode_obstacle(options.backend(), &self.header, contiguous, has_numbers)?;
+        let obstacle = decode_obstacle(options.backend(), &self.header, contiguous);
         Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
     }
 
@@ -264,19 +263,6 @@ impl<S: ReadAt> StreamFile<S> {
     /// Returns whether one thread decodes each chunk. Other decoders divide a chunk among all threads of their pool.
     fn decodes_by_groups(&self) -> bool {
         self.header.index == IndexKind::Symbol
-    }
-
-    /// Returns whether there is a chunk of numbers, according to the headers of the records.
-    fn has_numbers(&self) -> Result<bool> {
-        let mut header = [0; RECORD_HEADER_LEN];
-        for chunk in 0..self.table.chunks() {
-            // The table only has records that are at least as long as a header.
-            self.source.read_exact_at(&mut header, self.table.record(chunk).0)?;
-            if record_kind(&header) == Some(ChunkKind::Numbers) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Runs `work` with a decompression of the region on GPUs, if they are chosen, while the host holds `output` bytes

@@ -5,6 +5,7 @@
 use std::hint::black_box;
 
 use anyhow::{Context, Result, ensure};
+use rayon::prelude::*;
 use syncline::ElementType;
 use syncline_core::array::Shape;
 use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
@@ -62,7 +63,7 @@ impl<'a> Case<'a> {
     fn new(array: &'a Array, relative: f64) -> Result<Self> {
         ensure!(array.element == ElementType::F32, "{} is of {}, not of f32", array.name, array.element);
         let values: Vec<f32> = array.bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value)).collect();
-        let bound = relative * range(&values);
+        let bound = relative * range(wide(&values));
         let quantization = Quantization::new(array.shape()?, bound);
         let (codes, rare) = quantization.codes(&values);
         let stream = compress_codes(&codes)?;
@@ -88,7 +89,8 @@ impl<'a> Case<'a> {
     fn on_cpu(&self, runs: usize) -> Result<Vec<Record>> {
         let codes = decompress_codes(&self.stream)?;
         ensure!(codes == self.codes, "the codes do not come back");
-        let error = max_error(&self.values, &self.quantization.values(&codes, &self.rare)?) / self.bound;
+        let back = self.quantization.values(&codes, &self.rare)?;
+        let error = max_error(wide(&self.values), wide(&back)) / self.bound;
         ensure!(error <= 1.0, "an error is {error} times the bound");
         let compress = timed(runs, || compress_codes(&self.quantization.codes(&self.values).0))?;
         let decompress = timed(runs, || self.quantization.values(&decompress_codes(&self.stream)?, &self.rare))?;
@@ -133,6 +135,10 @@ impl<'a> Case<'a> {
 }
 
 /// Times work on this thread.
+fn wide(values: &[f32]) -> impl IndexedParallelIterator<Item = f64> {
+    values.par_iter().map(|&value| value.into())
+}
+
 fn timed<T>(runs: usize, work: impl Fn() -> syncline_core::error::Result<T>) -> Result<Times> {
     let mut seconds = Vec::new();
     for _ in 0..runs.max(1) {

@@ -1,8 +1,8 @@
 // Decodes the codes of blocks: a block of threads each. All warps find the contexts of runs, the first one decodes
 // them; of several boxes, each warp decodes its own.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
+// See also quantize/stored.cuh.
 #define LOGARITHM 0
 #include "blocks/rans.cuh"
 #include "blocks/segments.cuh"

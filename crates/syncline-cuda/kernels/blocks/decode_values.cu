@@ -1,8 +1,8 @@
 // Replaces the codes of blocks by values, level by level from the anchors up, and writes the elements: a block of
 // threads for each block. At the end come the range, masks, and verbatim values.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
+// See also quantize/stored.cuh.
 #define LOGARITHM 0
 #include "blocks/predict.cuh"
 #include "blocks/symbol.cuh"
@@ -108,7 +108,7 @@ __device__ inline void write_elements(const CompactBlock &block, const CompactMa
         const uint32_t evens = even_class.place(start), odds = odd_class.place(start);
         Bits *const out = to + z * shape.stride[0] + y * shape.stride[1];
         const auto write = [&](uint32_t place, uint32_t x) {
-            Bits bits = to_bits(limited(block.value(place), values));
+            Bits bits = bits_of(limited(block.value(place), values));
             if (masks.masks != nullptr) {
                 const uint32_t mask = masks.masks[place];
                 bits = mask != 0 ? Bits(blocks.patterns[mask - 1]) : bits;

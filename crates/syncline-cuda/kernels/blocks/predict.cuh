@@ -1,16 +1,11 @@
 // Interpolation of the elements of a block (docs/FORMAT.md, "Prediction"), with exactly its operations.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
+// See also quantize/stored.cuh.
 #pragma once
 #include "blocks/compact.cuh"
 #include "device/warp.cuh"
 #include "predict/arithmetic.cuh"
-
-#if ELEMENT_BYTES == 8
-typedef double Element;
-#else
-typedef float Element;
-#endif
+#include "quantize/stored.cuh"
 
 // Interpolates along an axis from the values at odd distances, which are element `at[axis]` of another class and those
 // next to it. `value(place)` is a value.

@@ -1,9 +1,9 @@
 // Quantizes the blocks of a batch: a block of threads each. Predicts and quantizes level by level, counts
 // symbols by context.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
 // MEASURED       1: sums up squared errors
+// See also quantize/stored.cuh.
 #define LOGARITHM 0
 #include "blocks/count.cuh"
 #include "blocks/quantize.cuh"

@@ -1,7 +1,7 @@
 // Predicts and quantizes the elements of a block, level by level from the anchors up, as decoders reconstruct them.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
+// See also quantize/stored.cuh.
 #pragma once
 #include "blocks/predict.cuh"
 #include "blocks/symbol.cuh"

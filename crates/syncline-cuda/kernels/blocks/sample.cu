@@ -1,7 +1,7 @@
 // Codes the pieces of the samples of a batch with each plan of a round: a block of threads for each piece and plan.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // THREADS        threads of a block
+// See also quantize/stored.cuh.
 #define LOGARITHM 0
 #include "blocks/count.cuh"
 #include "blocks/quantize.cuh"

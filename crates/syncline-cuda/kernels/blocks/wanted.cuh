@@ -1,6 +1,6 @@
 // The blocks that a request wants, and where they are decoded.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
+// See also quantize/stored.cuh.
 #pragma once
 #include "blocks/compact.cuh"
 #include "container/parsed.cuh"

@@ -208,7 +208,7 @@ __device__ inline Costs cost_of_ordinary(TileWork &work, uint32_t number, uint32
 // listed tiles, if there is a list. `costs` has COST_ROWS rows of MOST_SAMPLED for each chunk, and `done` counts blocks
 // and is 0 before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    choose(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
+    choose(const Stored *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
            const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
            const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *schemes, uint32_t candidates,
            uint32_t codes, uint32_t *costs, uint32_t *done, ChunkChoice *choices, uint32_t *listed) {

@@ -354,7 +354,7 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
     plan.lengths[CODES] = 4 * (code_words + ceil_div(plan.bits, 32) + 2);
     plan.lengths[CHECKSUMS] = checksum_bytes(section_start(plan.lengths, CHECKSUMS), plan.lengths[CODES]);
     const uint32_t bytes = section_start(plan.lengths, USED_SECTIONS);
-    if (bytes < raw_bytes) {
+    if (bytes < raw_bytes && choice.is_raw == 0) {
         plan.kind = KIND_QUANTIZED;
         plan.bytes = bytes;
     }
@@ -376,7 +376,8 @@ __device__ inline void add_errors(Shared &shared, const ChunkBatch &batch, const
     block_exclusive_sum<THREADS, uint64_t>(squared, shared.warp_sums, all_squared);
     block_exclusive_sum<THREADS, uint64_t>(counted, shared.warp_sums, all_counted);
     if (threadIdx.x == 0) {
-        heads.errors[chunk] = {all_squared, all_counted};
+        const bool is_raw = encoded.choices[chunk].is_raw != 0;
+        heads.errors[chunk] = {is_raw ? 0 : all_squared, is_raw ? 0 : all_counted};
     }
 }
 

@@ -2,7 +2,7 @@
 // parsing a chunk, so that the parts of a chunk are read in parallel; for short records some blocks compare hashes.
 // Input is not trusted: each problem sets a bit of the block's word, and writes stay within the memory of the batch.
 //
-// ELEMENT_BYTES  4 or 8
+// ELEMENT_BYTES  of an element: 1, 2, 4, or 8
 // ROLES          roles of the blocks of a chunk, without those that compare hashes
 // THREADS        threads of a block
 #include "device/sync.cuh"

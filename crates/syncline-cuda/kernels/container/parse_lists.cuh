@@ -1,6 +1,6 @@
 // Reads the parts of a record that are not packed: the list of verbatim values, and the elements of raw chunks.
 //
-// ELEMENT_BYTES  4 or 8
+// ELEMENT_BYTES  of an element: 1, 2, 4, or 8
 #pragma once
 #include "container/records.cuh"
 

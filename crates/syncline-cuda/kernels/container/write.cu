@@ -175,7 +175,7 @@ __device__ inline void write_record(const Geometry &geometry, const ChunkBatch &
     }
 }
 
-// `blocks` blocks for each chunk. `element_bytes` of `heads` is 4 or 8.
+// `blocks` blocks for each chunk. `element_bytes` of `heads` is 1, 2, 4, or 8.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_write(Geometry geometry, ChunkBatch batch, EncodedTiles encoded, RecordHeads heads,
                     const RecordPlan *plans, const void *elements, uint64_t first_element, uint32_t blocks,
@@ -189,11 +189,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const Rank rank = {blockIdx.x % blocks * THREADS + threadIdx.x, blocks * THREADS};
     uint8_t *out = output + plan.place;
-    if (heads.element_bytes == 4) {
-        write_record(geometry, batch, encoded, heads, plan, chunk, static_cast<const uint32_t *>(elements),
-                     first_element, rank, out);
-    } else {
-        write_record(geometry, batch, encoded, heads, plan, chunk, static_cast<const uint64_t *>(elements),
-                     first_element, rank, out);
+    switch (heads.element_bytes) {
+    case 1:
+        return write_record(geometry, batch, encoded, heads, plan, chunk, static_cast<const uint8_t *>(elements),
+                            first_element, rank, out);
+    case 2:
+        return write_record(geometry, batch, encoded, heads, plan, chunk, static_cast<const uint16_t *>(elements),
+                            first_element, rank, out);
+    case 4:
+        return write_record(geometry, batch, encoded, heads, plan, chunk, static_cast<const uint32_t *>(elements),
+                            first_element, rank, out);
+    default:
+        return write_record(geometry, batch, encoded, heads, plan, chunk, static_cast<const uint64_t *>(elements),
+                            first_element, rank, out);
     }
 }

@@ -1,12 +1,12 @@
 // Decodes any tiles. A warp has a few at a time, whose strips its lanes decode side by side to shared memory; there it
 // reconstructs tile after tile. This is the simple kernel, which takes every kind of tile.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1 if integers are logarithms, whose signs are stored separately
 // TILE_ELEMENTS  elements of an unclipped tile
 // SLOTS          strips that a warp has room for, at least those of a tile
 // WARPS          warps of a block
 // MEMORY_BYTES   bytes of shared memory of a warp
+// See also quantize/stored.cuh.
 #include "geometry.cuh"
 #include "device/sync.cuh"
 #include "container/parsed.cuh"
@@ -46,7 +46,7 @@ struct Work {
     const Values &values;
     const Plans &plans;
     const Request &request;
-    Bits *output;
+    StoredBits *output;
 };
 
 // A tile of a batch whose chunk is valid.
@@ -207,7 +207,8 @@ struct ElementPlaces {
 };
 
 // Copies the elements of a tile of a raw chunk. Called by the whole warp.
-__device__ inline void copy_raw(const Bits *from, const ElementPlaces &places, uint32_t elements, Bits *to) {
+__device__ inline void copy_raw(const StoredBits *from, const ElementPlaces &places, uint32_t elements,
+                                StoredBits *to) {
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         to[places(i)] = from[i];
     }
@@ -221,10 +222,10 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
     const uint32_t elements = own.elements, meta = own.place.meta;
     const uint64_t chunk_start = geometry.elements_before(request.first_tile + uint64_t(own.chunk) * parsed.tiles);
     const uint32_t position = uint32_t(own.tile.elements_before - chunk_start);
-    Bits *to = output + (own.tile.first_element - request.first_element);
+    StoredBits *to = output + (own.tile.first_element - request.first_element);
     const ElementPlaces places(extents, geometry);
     if (own.record.kind == KIND_RAW) {
-        copy_raw(reinterpret_cast<const Bits *>(input + own.record.raw) + position, places, elements, to);
+        copy_raw(reinterpret_cast<const StoredBits *>(input + own.record.raw) + position, places, elements, to);
         return true;
     }
     const uint32_t own_sign = LOGARITHM ? meta_sign(meta) : 0;
@@ -255,7 +256,7 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
         __syncwarp();
         integrate(memory.integers, extents, own.record.predictors[meta_predictor(meta)]);
     }
-    const Bits pattern = Bits(values.patterns[meta_pattern(meta)]);
+    const StoredBits pattern = StoredBits(values.origin.patterns[meta_pattern(meta)]);
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         Element value;
 #if !LOGARITHM
@@ -270,18 +271,18 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
         const uint32_t flags = memory.flags[i];
         // Magnitudes have no sign.
         value = limited(LOGARITHM && (flags & NEGATIVE) != 0 ? -value : value, values);
-        to[places(i)] = (flags & MASKED) != 0 ? pattern : to_bits(value);
+        to[places(i)] = (flags & MASKED) != 0 ? pattern : stored_bits(value, values.origin);
     }
     if (own.record.verbatim > 0) {
         __syncwarp();
         const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);
-        const Bits *elements_of_list = reinterpret_cast<const Bits *>(input + own.record.verbatim_values);
+        const StoredBits *elements_of_list = reinterpret_cast<const StoredBits *>(input + own.record.verbatim_values);
         for (uint32_t i = own.place.verbatim + lane_id(); i < own.record.verbatim; i += WARP) {
             const uint32_t place = positions[i] - position;
             if (place >= elements) {
                 break;
             }
-            to[places(place)] = elements_of_list[i];
+            to[places(place)] = verbatim_bits(elements_of_list[i], values.origin);
         }
     }
     return true;
@@ -332,7 +333,7 @@ __device__ inline uint32_t decode_tiles(const Work &work, uint32_t count, TileOf
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     decode_any(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                const __grid_constant__ Values values, const __grid_constant__ Plans plans,
-               const __grid_constant__ Request request, Bits *output) {
+               const __grid_constant__ Request request, StoredBits *output) {
     extern __shared__ __align__(16) uint8_t shared[];
     launch_dependents_and_wait();
     WarpMemory &memory = reinterpret_cast<WarpMemory *>(shared)[warp_id()];

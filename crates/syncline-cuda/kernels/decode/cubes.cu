@@ -90,7 +90,7 @@ struct Writer : Place {
     }
 
     // Writes a tile that is stored in shared memory: each lane has half rows.
-    __device__ inline void write_stored(const Element *tile, Element *out) const {
+    __device__ inline void write_stored(const Element *tile, Stored *out) const {
         if (!vectors) {
             write_apart<SIDE>([&](uint32_t z, uint32_t y, uint32_t x) { return tile[place(z, y, x)]; }, out);
             return;
@@ -111,7 +111,7 @@ struct Writer : Place {
     }
 
     // Writes a tile of one value.
-    __device__ inline void write_constant(Element value, Element *out) const {
+    __device__ inline void write_constant(Element value, Stored *out) const {
         if (!vectors) {
             write_apart<SIDE>([&](uint32_t, uint32_t, uint32_t) { return value; }, out);
             return;
@@ -139,7 +139,7 @@ struct Writer : Place {
             q[z][1] = both >> 16;
         }
         integrate_cube(q, predictor);
-        Element *out = target.out + y * geometry.strides[2] + x;
+        Stored *out = target.out + y * geometry.strides[2] + x;
 #pragma unroll
         for (uint32_t z = 0; z < SIDE; ++z) {
             Element elements[2];
@@ -196,7 +196,7 @@ struct Cubes {
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, 1)
     decode_cubes(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                  const __grid_constant__ Values values, const uint32_t *schemes,
-                 const __grid_constant__ Request request, Element *output) {
+                 const __grid_constant__ Request request, Stored *output) {
     extern __shared__ __align__(16) uint8_t shared[];
     const Launch launch{input, geometry, parsed, values, schemes, request, output};
     decode_share(launch, *reinterpret_cast<BlockMemory *>(shared), Cubes{});

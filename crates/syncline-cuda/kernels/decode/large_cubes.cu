@@ -53,7 +53,7 @@ struct Writer : Place {
     }
 
     // Writes a tile that is stored in shared memory: each lane has quarters of rows.
-    __device__ inline void write_stored(const Element *tile, Element *out) const {
+    __device__ inline void write_stored(const Element *tile, Stored *out) const {
         if (!vectors) {
             write_apart<SIDE>([&](uint32_t z, uint32_t y, uint32_t x) { return tile[place(z, y, x)]; }, out);
             return;
@@ -70,7 +70,7 @@ struct Writer : Place {
     }
 
     // Writes a tile of one value.
-    __device__ inline void write_constant(Element value, Element *out) const {
+    __device__ inline void write_constant(Element value, Stored *out) const {
         if (!vectors) {
             write_apart<SIDE>([&](uint32_t, uint32_t, uint32_t) { return value; }, out);
             return;
@@ -132,7 +132,7 @@ struct Writer : Place {
                     q[i] = above[i];
                 }
             }
-            Element *out = target.out + plane * geometry.strides[1] + row * geometry.strides[2] + column;
+            Stored *out = target.out + plane * geometry.strides[1] + row * geometry.strides[2] + column;
 #pragma unroll
             for (uint32_t half = 0; half < 2; ++half) {
                 Element elements[4];
@@ -162,7 +162,7 @@ struct Writer : Place {
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, 1)
     decode_large_cubes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                        const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
-                       const uint32_t *schemes, const __grid_constant__ Request request, Element *output) {
+                       const uint32_t *schemes, const __grid_constant__ Request request, Stored *output) {
     extern __shared__ __align__(16) uint8_t shared[];
     const Launch launch{input, geometry, parsed, values, schemes, request, output};
     decode_share(launch, *reinterpret_cast<BlockMemory *>(shared), EachTile<Writer>{});

@@ -60,10 +60,10 @@ struct Writer : Place {
 
     __device__ inline uint64_t stride() const { return AXES == 2 ? geometry.strides[2] : WIDTH; }
 
-    __device__ inline void write_row(Element *to, Element (&elements)[COLUMNS]) const {
+    __device__ inline void write_row(Stored *to, Element (&elements)[COLUMNS]) const {
         limit(elements);
         if constexpr (COLUMNS == 1) {
-            __stcs(to + lane_id(), elements[0]);
+            __stcs(to + lane_id(), stored_of(elements[0], values.origin));
         } else {
             if (vectors) {
                 write(to + COLUMNS * lane_id(), elements);
@@ -71,13 +71,13 @@ struct Writer : Place {
             }
 #pragma unroll
             for (uint32_t i = 0; i < COLUMNS; ++i) {
-                __stcs(to + COLUMNS * lane_id() + i, elements[i]);
+                __stcs(to + COLUMNS * lane_id() + i, stored_of(elements[i], values.origin));
             }
         }
     }
 
     // Writes a tile that is stored in shared memory.
-    __device__ inline void write_stored(const Element *tile, Element *out) const {
+    __device__ inline void write_stored(const Element *tile, Stored *out) const {
 #pragma unroll 4
         for (uint32_t row = 0; row < HEIGHT; ++row) {
             Element elements[COLUMNS];
@@ -90,7 +90,7 @@ struct Writer : Place {
     }
 
     // Writes a tile of one value.
-    __device__ inline void write_constant(Element value, Element *out) const {
+    __device__ inline void write_constant(Element value, Stored *out) const {
 #pragma unroll 4
         for (uint32_t row = 0; row < HEIGHT; ++row) {
             Element elements[COLUMNS];
@@ -175,7 +175,7 @@ struct Writer : Place {
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, 1)
     decode_rows(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                 const __grid_constant__ Values values, const uint32_t *schemes, const __grid_constant__ Request request,
-                Element *output) {
+                Stored *output) {
     extern __shared__ __align__(16) uint8_t shared[];
     const Launch launch{input, geometry, parsed, values, schemes, request, output};
     decode_share(launch, *reinterpret_cast<BlockMemory *>(shared), EachTile<Writer>{});

@@ -5,7 +5,6 @@
 // follow each other and are copied to shared memory before, to the place where tiles are reconstructed after. A block
 // has the decoding tables of one chunk at a time.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1 if integers are logarithms, whose signs are stored separately
 // WARPS          warps of a block
 // MEMORY_BYTES   bytes of shared memory of a block
@@ -13,6 +12,7 @@
 // STRIP_ROOM     codes of shared memory from strip to strip
 // VALUES         elements of shared memory of a warp
 // TABLE_WORDS    words of the table of a scheme
+// See also quantize/stored.cuh.
 #pragma once
 #include "geometry.cuh"
 #include "device/sync.cuh"
@@ -45,14 +45,17 @@ static_assert(sizeof(BlockMemory) == MEMORY_BYTES, "the launcher knows the size"
 struct Target {
     int16_t *codes;
     int32_t base;
-    Element *out; // its first element
+    Stored *out; // its first element
 };
+
+// Bytes that are written at once, at most.
+constexpr uint32_t WRITTEN = 4 * sizeof(Stored) < 16 ? 4 * sizeof(Stored) : 16;
 
 // Where rows of tiles are in the array, and how elements are written.
 struct Place {
     const Geometry &geometry;
     const Values &values;
-    bool vectors; // every row of a tile starts on a multiple of 16 bytes
+    bool vectors; // every four elements from the start of a row of a tile on start on a multiple of WRITTEN bytes
 
     // Limits values to the range of the array.
     template <uint32_t COUNT> __device__ inline void limit(Element (&elements)[COUNT]) const {
@@ -72,35 +75,62 @@ struct Place {
         }
     }
 
+    // Writes adjacent elements, which begin on a multiple of their bytes, or of WRITTEN.
+    template <uint32_t COUNT> __device__ inline void write(Stored *to, const Element (&elements)[COUNT]) const {
+#if IS_COMPUTED && ELEMENT_BYTES == 8
+#pragma unroll
+        for (uint32_t i = 0; i < COUNT; i += 2) {
+            __stcs(reinterpret_cast<double2 *>(to + i), make_double2(elements[i], elements[i + 1]));
+        }
+#elif IS_COMPUTED
+        if constexpr (COUNT == 4) {
+            __stcs(reinterpret_cast<float4 *>(to), make_float4(elements[0], elements[1], elements[2], elements[3]));
+        } else {
+            __stcs(reinterpret_cast<float2 *>(to), make_float2(elements[0], elements[1]));
+        }
+#else
+        constexpr uint32_t BYTES = COUNT * sizeof(Stored), WORD_COUNT = (BYTES + 3) / 4;
+        uint32_t words[WORD_COUNT] = {};
+#pragma unroll
+        for (uint32_t i = 0; i < COUNT; ++i) {
+            const StoredBits bits = stored_bits(elements[i], values.origin);
+            if constexpr (sizeof(Stored) == 8) {
+                words[2 * i] = uint32_t(bits);
+                words[2 * i + 1] = uint32_t(uint64_t(bits) >> 32);
+            } else {
+                constexpr uint32_t IN_WORD = 4 / sizeof(Stored);
+                words[i / IN_WORD] |= uint32_t(bits) << i % IN_WORD * (8 * sizeof(Stored) % 32);
+            }
+        }
+        if constexpr (BYTES == 2) {
+            __stcs(reinterpret_cast<uint16_t *>(to), uint16_t(words[0]));
+        } else if constexpr (BYTES == 4) {
+            __stcs(reinterpret_cast<uint32_t *>(to), words[0]);
+        } else if constexpr (BYTES == 8) {
+            __stcs(reinterpret_cast<uint2 *>(to), make_uint2(words[0], words[1]));
+        } else {
+#pragma unroll
+            for (uint32_t i = 0; i < WORD_COUNT; i += 4) {
+                __stcs(reinterpret_cast<uint4 *>(to) + i / 4,
+                       make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]));
+            }
+        }
+#endif
+    }
+
     // Writes a cube, of which `value(z, y, x)` is an element, row by row: adjacent lanes have adjacent elements. For
     // rows that do not start on multiples of 16 bytes.
-    template <uint32_t SIDE, typename Value> __device__ inline void write_apart(Value value, Element *out) const {
+    template <uint32_t SIDE, typename Value> __device__ inline void write_apart(Value value, Stored *out) const {
 #pragma unroll 4
         for (uint32_t i = lane_id(); i < SIDE * SIDE * SIDE; i += WARP) {
             const uint32_t x = i % SIDE, y = i / SIDE % SIDE, z = i / (SIDE * SIDE);
             Element own[1] = {value(z, y, x)};
             limit(own);
             // Sectors of memory that two tiles share must stay until both are written.
-            out[z * geometry.strides[1] + y * geometry.strides[2] + x] = own[0];
+            out[z * geometry.strides[1] + y * geometry.strides[2] + x] = stored_of(own[0], values.origin);
         }
     }
 };
-
-// Writes adjacent elements, which begin on a multiple of their bytes, or of 16.
-template <uint32_t COUNT> __device__ inline void write(Element *to, const Element (&elements)[COUNT]) {
-#if ELEMENT_BYTES == 8
-#pragma unroll
-    for (uint32_t i = 0; i < COUNT; i += 2) {
-        __stcs(reinterpret_cast<double2 *>(to + i), make_double2(elements[i], elements[i + 1]));
-    }
-#else
-    if constexpr (COUNT == 4) {
-        __stcs(reinterpret_cast<float4 *>(to), make_float4(elements[0], elements[1], elements[2], elements[3]));
-    } else {
-        __stcs(reinterpret_cast<float2 *>(to), make_float2(elements[0], elements[1]));
-    }
-#endif
-}
 
 // Everything that the units of a chunk share.
 struct OwnChunk {
@@ -149,7 +179,7 @@ __device__ inline void list_tiles(const Parsed &parsed, bool is_listed, uint32_t
 // The tiles of a unit whose codes are decoded, as the lanes of their first strips know them.
 struct Unit {
     int16_t *codes;
-    Element *output;
+    Stored *output;
     uint64_t offset; // of the tile's first element in the output
     TilePlace place;
     bool is_good, is_interpolated;
@@ -167,7 +197,7 @@ struct Unit {
 
 // Decodes the codes of the unit of tiles from number `first` of its chunk on. Called by the whole warp.
 __device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const Place &to, const Request &request,
-                                    Element *output, const uint32_t (&tables)[strips::MAX_CLASSES][STRIP_TABLE],
+                                    Stored *output, const uint32_t (&tables)[strips::MAX_CLASSES][STRIP_TABLE],
                                     WarpMemory &memory) {
     const uint32_t number = first + lane_id() / STRIPS, strip = lane_id() % STRIPS;
     const uint64_t tile_number = chunk.first_tile + number;
@@ -232,7 +262,7 @@ struct Launch {
     const Values &values;
     const uint32_t *schemes; // tables of all schemes
     const Request &request;
-    Element *output;
+    Stored *output;
 };
 
 // Decodes the share of a block. `reconstruct(unit, chunk, to, table of the scheme, warp's memory)` reconstructs and

@@ -1,21 +1,11 @@
 // Values of integers, as FORMAT.md states.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1 if integers are logarithms, whose signs are stored separately
+// See also quantize/stored.cuh.
 #pragma once
 #include "decode/structs.cuh"
 #include "quantize/math.cuh"
-
-#if ELEMENT_BYTES == 8
-typedef double Element;
-typedef uint64_t Bits;
-#else
-typedef float Element;
-typedef uint32_t Bits;
-#endif
-
-__device__ inline uint32_t to_bits(float value) { return __float_as_uint(value); }
-__device__ inline uint64_t to_bits(double value) { return uint64_t(__double_as_longlong(value)); }
+#include "quantize/stored.cuh"
 
 // Returns the value of an integer, or with LOGARITHM its magnitude, that is not limited to the range.
 __device__ inline Element value_of(int32_t integer, const Values &values) {

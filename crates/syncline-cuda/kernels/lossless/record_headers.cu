@@ -21,7 +21,7 @@ __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, ui
         return NUMBER;
     }
     header.kind = words[4];
-    if (words[5] != 0 || (header.kind != format::KIND_RAW && header.kind != format::KIND_LZSS)) {
+    if (words[5] != 0 || header.kind > format::KIND_LZSS || header.kind == format::KIND_QUANTIZED) {
         return KIND;
     }
     if (header.kind == format::KIND_RAW) {

@@ -10,7 +10,24 @@ constexpr uint32_t PARAMETER_BYTES = 8;
 constexpr uint32_t PLANE_GROUP_LOG2 = 7;
 
 // Status of a chunk.
-enum Status : uint32_t { FINE, RECORD, HASH, NUMBER, KIND, BAD_SECTIONS, RAW, PARAMETERS, COUNTS, PLANES };
+enum Status : uint32_t {
+    FINE,
+    RECORD,
+    HASH,
+    NUMBER,
+    KIND,
+    BAD_SECTIONS,
+    RAW,
+    PARAMETERS,
+    COUNTS,
+    PLANES,
+    NUMBERS_PLAN,
+    NUMBERS_BASES,
+    NUMBERS_BINS,
+    NUMBERS_RAW_BITS,
+    NUMBERS_VERBATIM,
+    NUMBERS_STREAMS
+};
 
 constexpr uint32_t PLANE_FLAGS = 0, PLANE_LENGTHS = 1, PLANE_DISTANCES = 2, PLANE_LITERALS = 4, MOST_PLANES = 12;
 
@@ -25,19 +42,20 @@ __device__ inline bool all_zero(const uint8_t *bytes, uint64_t from, uint64_t to
     return true;
 }
 
-// Locates the sections of a payload that starts at byte `from` of the record and ends at byte `end`. Called by one
-// thread.
+// Locates the sections of a payload that starts at byte `from` of the record and ends at byte `end`. `header` has the
+// kind. Called by one thread.
 __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, uint32_t end, RecordHeader &header) {
     const uint32_t *lengths = reinterpret_cast<const uint32_t *>(record + from);
     uint64_t at = uint64_t(from) + 4 * format::SECTIONS;
     if (at > end) {
         return BAD_SECTIONS;
     }
+    const bool has_tokens = header.kind == format::KIND_LZSS;
     for (uint32_t i = 0; i < format::SECTIONS; ++i) {
         const uint32_t bytes = lengths[i];
         if (bytes > 0) {
             const uint64_t start = aligned(at, 16);
-            if (i < BLOCKS || i > LITERALS || start + bytes > end || !all_zero(record, at, start)) {
+            if ((has_tokens && (i < BLOCKS || i > LITERALS)) || start + bytes > end || !all_zero(record, at, start)) {
                 return BAD_SECTIONS;
             }
             header.section_at[i] = uint32_t(start);

@@ -42,9 +42,10 @@ struct TileWork {
     TileMemory &memory;
     QuantizedTile quantized;
 
-    __device__ inline TileWork(const Step &step, const Element *slab, uint64_t first_element, const Geometry &geometry,
+    __device__ inline TileWork(const Step &step, const Stored *slab, uint64_t first_element, const Geometry &geometry,
                                uint64_t number, TileMemory &memory)
-        : step(step), tile(geometry.tile(number)), source(slab, first_element, geometry, tile), memory(memory) {}
+        : step(step), tile(geometry.tile(number)), source(slab, first_element, geometry, tile, step.origin),
+          memory(memory) {}
 
     // Computes the integers of the tile, the bitmaps, and what else quantizing finds.
     __device__ inline void quantize() {

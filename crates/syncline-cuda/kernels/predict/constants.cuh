@@ -27,7 +27,7 @@ __device__ inline bool is_reserved(const Step &step, Element value) {
     bool is = false;
 #pragma unroll
     for (uint32_t i = 0; i < MAX_PATTERNS; ++i) {
-        const Bits pattern = Bits(step.patterns[i]);
+        const Bits pattern = Bits(step.reserved_values[i]);
         is |= (step.reserved >> i & 1) != 0 &&
               (bits_of(value) == pattern || (pattern == 0 && bits_of(value) == SIGN_BIT));
     }

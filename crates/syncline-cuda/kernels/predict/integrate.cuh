@@ -11,10 +11,20 @@ struct Extents {
     __device__ inline uint32_t elements() const { return of[0] * of[1] * of[2]; }
 };
 
+// The unsigned type in which integers of a type are added up.
+template <typename Value> struct SumOf {
+    typedef uint32_t Type;
+};
+template <> struct SumOf<uint64_t> {
+    typedef uint64_t Type;
+};
+
 // Replaces elements by their sums along an axis, from position `from` on, in the part of a tile that begins with its
 // first element. Called by a whole warp.
-__device__ inline void sum_along(int32_t *values, const Extents &tile, const Extents &part, uint32_t axis,
+template <typename Value>
+__device__ inline void sum_along(Value *values, const Extents &tile, const Extents &part, uint32_t axis,
                                  uint32_t from) {
+    typedef typename SumOf<Value>::Type Sum;
     const uint32_t strides[3] = {tile.of[1] * tile.of[2], tile.of[2], 1};
     // The other axes, the faster one second.
     const uint32_t slow = axis == 0 ? 1 : 0, fast = axis == 2 ? 1 : 2;
@@ -28,23 +38,23 @@ __device__ inline void sum_along(int32_t *values, const Extents &tile, const Ext
     };
     if (lines >= WARP / 4 || count < WARP) {
         for (uint32_t number = lane_id(); number < lines; number += WARP) {
-            int32_t *value = line(number) + (from - 1) * stride;
-            uint32_t sum = *value;
+            Value *value = line(number) + (from - 1) * stride;
+            Sum sum = *value;
             for (uint32_t i = from; i < count; ++i) {
                 value += stride;
-                sum += uint32_t(*value);
-                *value = int32_t(sum);
+                sum += Sum(*value);
+                *value = Value(sum);
             }
         }
     } else {
         for (uint32_t number = 0; number < lines; ++number) {
-            int32_t *first = line(number);
-            uint32_t carry = 0;
+            Value *first = line(number);
+            Sum carry = 0;
             for (uint32_t window = from - 1; window < count; window += WARP) {
                 const uint32_t i = window + lane_id();
-                const uint32_t sum = carry + warp_inclusive_sum(i < count ? uint32_t(first[i * stride]) : 0u);
+                const Sum sum = carry + warp_inclusive_sum(i < count ? Sum(first[i * stride]) : Sum(0));
                 if (i < count) {
-                    first[i * stride] = int32_t(sum);
+                    first[i * stride] = Value(sum);
                 }
                 carry = __shfl_sync(ALL_LANES, sum, WARP - 1);
             }
@@ -54,7 +64,7 @@ __device__ inline void sum_along(int32_t *values, const Extents &tile, const Ext
 }
 
 // Reconstructs the integers of a tile, without its base, from their residuals. Called by a whole warp.
-__device__ inline void integrate(int32_t *values, const Extents &tile, uint32_t predictor) {
+template <typename Value> __device__ inline void integrate(Value *values, const Extents &tile, uint32_t predictor) {
     const bool is_second = predictor == format::SECOND_ORDER;
     auto is_used = [&](uint32_t axis) { return is_second || (predictor >> (2 - axis) & 1) != 0; };
     if (predictor == 0) {

@@ -29,6 +29,7 @@ struct Interpolated {
     Element value; // as decoders reconstruct it
     int32_t code;
     bool is_good; // whether the error is within the bound; else, the value is the prediction and the code is 0
+    bool is_kept; // whether this also holds for the value that is rounded to its type; if not, only the code counts
 
     __device__ inline Interpolated(const Step &step, const InterpolationStep &constants, Element wanted,
                                    Element prediction) {
@@ -38,11 +39,16 @@ struct Interpolated {
         // A code of 0 gives the prediction itself, whatever its sign.
         const Element found = rounded.value() != Element(0) ? moved : prediction;
         // 0.0 is kept exactly, so that it does not become a value next to it, and -0.0 is verbatim.
-        const bool same_zero = wanted != Element(0) || (bits_of(wanted) | bits_of(found)) == 0;
+        const bool same_zero = OF_INTEGERS || wanted != Element(0) || (bits_of(wanted) | bits_of(found)) == 0;
         is_good = fabs(scaled) < ROUNDED_LIMIT && fabs(wanted - found) < constants.bound && same_zero &&
                   (step.reserved == 0 || !is_reserved(step, found));
         code = is_good ? rounded.integer() : 0;
         value = code != 0 ? moved : prediction;
+        is_kept = is_good;
+        if (!IS_COMPUTED && (OF_HALVES || step.reserved != 0)) {
+            const Element back = rounded_to_stored(value);
+            is_kept &= fabs(wanted - back) < constants.bound && (step.reserved == 0 || !is_reserved(step, back));
+        }
     }
 };
 
@@ -148,7 +154,7 @@ __device__ inline uint32_t interpolate(const Step &step, const Plans &plans, con
                 if (quantized.any_not_coded && (bit_of(bitmaps.fill, place) || bit_of(bitmaps.foreign, place))) {
                     found.value = prediction;
                     found.code = 0;
-                } else if (!found.is_good) {
+                } else if (!found.is_kept) {
                     atomicOr(&missed[place / WARP], 1u << place % WARP);
                 }
                 values[padded(place)] = found.value;

@@ -19,7 +19,7 @@ __device__ inline uint32_t product_cost(float product) {
 
 // Returns what verbatim values add to the cost of a tile.
 __device__ inline uint32_t verbatim_cost(uint32_t values) {
-    return 8 * (4 + ELEMENT_BYTES) * values << strips::COST_LOG2;
+    return 8 * (4 + uint32_t(sizeof(Stored))) * values << strips::COST_LOG2;
 }
 
 // The integers of a tile without the base, from which differences are taken.

@@ -79,7 +79,9 @@ __device__ inline bool quantize_small(const OrdinaryStep &step, Element x, float
     const float rounded = Rounded(x * step.inverse_high).value();
     const float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
     integer = rounded + Rounded(rest).value();
-    return fabsf(x - __fmaf_rn(integer, step.constants.step, integer * step.low)) < step.constants.bound;
+    const float back = __fmaf_rn(integer, step.constants.step, integer * step.low);
+    return fabsf(x - back) < step.constants.bound &&
+           (!OF_HALVES || fabsf(x - rounded_to_stored(back)) < step.constants.bound);
 #else
     const double rounded = Rounded(x * step.all->inverse).value();
     integer = float(rounded);
@@ -130,7 +132,12 @@ struct SmallCode {
         value = product_plus(-negated, constants.step, prediction);
         code = int16_t(rounded.integer());
         factor = __fmaf_rn(2.0f, fabsf(float(negated)), 1.0f);
-        largest.add(fabs(wanted - value), factor, constants.bound);
+        Element error = fabs(wanted - value);
+        if (OF_HALVES) {
+            // Also that of the value that is rounded to its type.
+            error = fmax(error, fabs(wanted - rounded_to_stored(value)));
+        }
+        largest.add(error, factor, constants.bound);
     }
 };
 #endif
@@ -229,7 +236,7 @@ __device__ inline bool quantize_ordinary(const OrdinaryStep &step, const Element
         for (uint32_t j = 0; j < 4; ++j) {
             const Element x = quad[j];
             is_good &= quantize_small(step, x, integers.of[k][j]) & (x >= step.range_low) & (x <= step.range_high);
-            has_zero |= x == Element(0);
+            has_zero |= !OF_INTEGERS && x == Element(0);
             if (values != nullptr) {
                 (values + quad_in_memory(k))[j] = x;
             }

@@ -1,41 +1,52 @@
 // Scans an array in one pass and one launch: `bound/scan.rs` of the core on the device.
 //
 // Bits are compared as signed integers in which the magnitude of negative numbers is flipped ("keys"); their order is
-// that of the values. Each block leaves partial results. The last block to finish combines them and reports to the
-// host.
+// that of the values. Integers of 64 bits are their own keys, those of u64 with the highest bit flipped. Each block
+// leaves partial results. The last block to finish combines them and reports to the host.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // EXCLUDED       1: leaves out elements with one of four given bit patterns
 // THREADS        threads of a block
 // BLOCKS         blocks per multiprocessor, which bounds the registers of a thread
 // UNROLL         loads of 16 bytes that a thread has in flight
+// See also quantize/stored.cuh.
 #include "device/sync.cuh"
 #include "device/warp.cuh"
-#include "format/constants.cuh"
-#include "quantize/structs.cuh"
+#include "quantize/stored.cuh"
 
 using format::MAX_PATTERNS;
 
 #if ELEMENT_BYTES == 4
-typedef uint32_t Bits;
 typedef int32_t Key;
 #else
-typedef uint64_t Bits;
 typedef int64_t Key;
 #endif
 
-constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
-constexpr Bits MAGNITUDE = SIGN_BIT - 1;
-constexpr Bits INFINITE = ELEMENT_BYTES == 4 ? Bits(0x7F800000) : Bits(0x7FF0000000000000);
+constexpr Bits MAGNITUDE = SIGN_BIT - 1, INFINITE = INFINITY_BITS;
 constexpr Key MIN_KEY = Key(SIGN_BIT), MAX_KEY = Key(MAGNITUDE);
-constexpr uint32_t IN_VECTOR = 16 / ELEMENT_BYTES;
+constexpr uint32_t IN_VECTOR = 16 / sizeof(Stored);
 constexpr uint32_t IN_BATCH = IN_VECTOR * UNROLL;
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// Keys as unsigned numbers in the same order. Neither that of a finite value nor its complement is 0.
+// Keys as unsigned numbers in the same order. Neither that of a finite value nor its complement is 0; of integers of 64
+// bits one may be.
 typedef Bits Ordered;
 
-__device__ inline Key key_of(Bits bits) { return Key(bits ^ (Bits(Key(bits) >> (8 * ELEMENT_BYTES - 1)) & MAGNITUDE)); }
+// Returns the bits that an element has in the scan: those of the value that is computed with, or of the key.
+__device__ inline Bits scanned(StoredBits element) {
+#if OF_WIDE_INTEGERS
+    return ELEMENT_TYPE == 8 ? element ^ SIGN_BIT : element;
+#elif IS_COMPUTED
+    return element;
+#else
+    return bits_of(loaded(Stored(element), Origin{}));
+#endif
+}
+
+__device__ inline bool is_finite(Bits bits) { return OF_WIDE_INTEGERS || (bits & MAGNITUDE) < INFINITE; }
+
+__device__ inline Key key_of(Bits bits) {
+    return OF_WIDE_INTEGERS ? Key(bits) : Key(bits ^ (Bits(Key(bits) >> (8 * ELEMENT_BYTES - 1)) & MAGNITUDE));
+}
 __device__ inline Ordered ordered(Key key) { return Bits(key) ^ SIGN_BIT; }
 // Widens to 64 bits, as the host has them. 0, which means none, stays 0. With `end` 0 the value is a complement.
 __device__ inline uint64_t widened(Ordered value, uint32_t end) {
@@ -116,27 +127,31 @@ struct Counter {
         if (add_excluded(bits, excluded)) {
             return;
         }
-        Bits magnitude = bits & MAGNITUDE;
-        if (magnitude > INFINITE) {
-            ++counts[NANS];
-            first_nan = min_of(first_nan, number);
-        } else if (magnitude == INFINITE) {
-            ++counts[INFINITIES];
-        } else {
+        if (is_finite(bits)) {
             low = min_of(low, key_of(bits));
             high = max_of(high, key_of(bits));
-            counts[MINUS_ZEROS] += bits == SIGN_BIT;
-            counts[ZEROS] += bits == 0;
+            counts[MINUS_ZEROS] += !OF_WIDE_INTEGERS && bits == SIGN_BIT;
+            counts[ZEROS] += !OF_WIDE_INTEGERS && bits == 0;
+        } else if ((bits & MAGNITUDE) > INFINITE) {
+            ++counts[NANS];
+            first_nan = min_of(first_nan, number);
+        } else {
+            ++counts[INFINITIES];
         }
     }
 };
 
 __device__ inline void unpack(const uint4 &vector, Bits *to) {
-#if ELEMENT_BYTES == 4
-    to[0] = vector.x, to[1] = vector.y, to[2] = vector.z, to[3] = vector.w;
-#else
-    to[0] = vector.x | uint64_t(vector.y) << 32, to[1] = vector.z | uint64_t(vector.w) << 32;
-#endif
+    if constexpr (sizeof(Stored) == 8) {
+        to[0] = scanned(vector.x | uint64_t(vector.y) << 32), to[1] = scanned(vector.z | uint64_t(vector.w) << 32);
+    } else {
+        const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
+        constexpr uint32_t IN_WORD = 4 / sizeof(Stored);
+#pragma unroll
+        for (uint32_t i = 0; i < IN_VECTOR; ++i) {
+            to[i] = scanned(StoredBits(words[i / IN_WORD] >> i % IN_WORD * (8 * sizeof(Stored) % 32)));
+        }
+    }
 }
 
 __device__ inline uint64_t largest_of_warp(uint64_t value) {
@@ -220,19 +235,19 @@ __device__ inline uint64_t listed_element(const ListedElements &listed, uint32_t
 // magnitude from which on samples are too large to be quantized. `listed` says which elements are copied to the host,
 // whatever they are. `partials` has room for one entry per block. `blocks_done` is 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    quantize_bound_scan(const Bits *elements, uint64_t length, ExcludedBits excluded, Bits limit, uint64_t first_sample,
-                        uint64_t stride, ListedElements listed, BlockPartial *partials, uint32_t *blocks_done,
-                        uint64_t number, ScanReport *host) {
+    quantize_bound_scan(const StoredBits *elements, uint64_t length, ExcludedBits excluded, Bits limit,
+                        uint64_t first_sample, uint64_t stride, ListedElements listed, BlockPartial *partials,
+                        uint32_t *blocks_done, uint64_t number, ScanReport *host) {
     launch_dependents();
     Counter counter{MAX_KEY, MIN_KEY, NO_TURN, NO_TURN, {}, ~uint64_t(0)};
     // A thread's first sample is loaded in the background.
     const uint64_t samples = first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
     const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
-    Bits sample = own_sample < samples ? elements[first_sample + own_sample * stride] : INFINITE;
-    Bits value = own_sample < listed.count ? elements[listed_element(listed, uint32_t(own_sample))] : 0;
+    Bits sample = own_sample < samples ? scanned(elements[first_sample + own_sample * stride]) : INFINITE;
+    Bits value = own_sample < listed.count ? scanned(elements[listed_element(listed, uint32_t(own_sample))]) : 0;
 
     const uint64_t misaligned = reinterpret_cast<uint64_t>(elements) % 16;
-    const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
+    const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / sizeof(Stored));
     const uint64_t vector_count = (length - head) / IN_VECTOR;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(elements + head);
     // From the end, so that the first elements may still be in the L2 cache when they are quantized.
@@ -267,13 +282,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             lowest = min_of(lowest, out ? MAX_KEY : key);
             highest = max_of(highest, out ? MIN_KEY : key);
             left_out += out;
-            minus_zeros += !out && bits[i] == SIGN_BIT;
-            zeros += !out && bits[i] == 0;
+            minus_zeros += !OF_WIDE_INTEGERS && !out && bits[i] == SIGN_BIT;
+            zeros += !OF_WIDE_INTEGERS && !out && bits[i] == 0;
         }
         // Keys ascend from -NaN over -infinity to NaN, so that finite extremes mean that all elements are finite or
         // excluded.
         const bool nothing = EXCLUDED && left_out == IN_BATCH;
-        if (nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
+        if (OF_WIDE_INTEGERS || nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
             if (left_out > 0) {
 #pragma unroll
                 for (uint32_t i = 0; i < IN_BATCH; ++i) {
@@ -297,28 +312,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         Key lowest = MAX_KEY, highest = MIN_KEY;
         for (uint64_t i = threadIdx.x; i < head + length - tail; i += THREADS) {
             uint64_t number = i < head ? i : tail + i - head;
-            counter.add(elements[number], number, excluded, lowest, highest);
+            counter.add(scanned(elements[number]), number, excluded, lowest, highest);
         }
         counter.add_extremes(lowest, highest, NO_TURN);
     }
 
     BlockPartial own = {};
     for (uint64_t i = own_sample; i < samples;) {
-        if ((sample & MAGNITUDE) < INFINITE && find_excluded(sample, excluded) == LEFT_OUTS) {
+        if (is_finite(sample) && find_excluded(sample, excluded) == LEFT_OUTS) {
             const Ordered key = ordered(key_of(sample));
             ++own.sums[SAMPLES];
-            own.sums[TOO_LARGE] += (sample & MAGNITUDE) >= limit;
+            own.sums[TOO_LARGE] += !OF_WIDE_INTEGERS && (sample & MAGNITUDE) >= limit;
             own.add_sample(0, Ordered(~key), 0, 1);
             own.add_sample(1, key, 0, 1);
         }
         i += uint64_t(gridDim.x) * THREADS;
         if (i < samples) {
-            sample = elements[first_sample + i * stride];
+            sample = scanned(elements[first_sample + i * stride]);
         }
     }
     if (own_sample < listed.count) {
         for (uint64_t i = own_sample; i < listed.count; i += uint64_t(gridDim.x) * THREADS) {
-            listed.values[i] = i == own_sample ? value : elements[listed_element(listed, uint32_t(i))];
+            listed.values[i] = i == own_sample ? value : scanned(elements[listed_element(listed, uint32_t(i))]);
         }
         // Before the block is counted, behind which the report follows.
         __threadfence_system();
@@ -391,7 +406,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             found.counts[i - NANS] = all.sums[i];
         }
         found.first_nan = all.first_nan;
-        found.nan_bits = all.first_nan != 0 ? elements[~all.first_nan] : 0;
+        found.nan_bits = all.first_nan != 0 ? scanned(elements[~all.first_nan]) : 0;
         found.samples = all.sums[SAMPLES];
         found.too_large = all.sums[TOO_LARGE];
         // Samples are elements, so that none is beyond the extremes.

@@ -1,29 +1,16 @@
 // Converts values to integers with exactly the operations of docs/FORMAT.md, compiled without contraction, so that
 // every bit equals the CPU's.
 //
-// ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1: quantizes log2 of the magnitudes (pipeline 3)
+// See also quantize/stored.cuh.
 #pragma once
 #include "device/warp.cuh"
 #include "format/constants.cuh"
 #include "geometry.cuh"
 #include "quantize/math.cuh"
-#include "quantize/structs.cuh"
+#include "quantize/stored.cuh"
 
 using format::MAX_PATTERNS;
-
-#if ELEMENT_BYTES == 4
-typedef float Element;
-typedef uint32_t Bits;
-__device__ inline Bits bits_of(Element x) { return __float_as_uint(x); }
-#else
-typedef double Element;
-typedef uint64_t Bits;
-__device__ inline Bits bits_of(Element x) { return uint64_t(__double_as_longlong(x)); }
-#endif
-
-constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
-constexpr Bits INFINITY_BITS = ELEMENT_BYTES == 4 ? Bits(0x7F800000) : Bits(0x7FF0000000000000ull);
 
 // Returns the value of an integer; in the logarithmic pipeline, its magnitude.
 __device__ inline Element reconstruct(const Step &step, int32_t q) {
@@ -40,11 +27,11 @@ __device__ inline Element reconstruct(const Step &step, int32_t q) {
 // Whether an integer is that of a fill pattern, which only elements with the pattern may have. `x` is such an element
 // or another one.
 __device__ inline bool is_reserved(const Step &step, Element x, int32_t integer) {
-    Bits back = bits_of(reconstruct(step, integer));
+    Bits back = bits_of(rounded_to_stored(reconstruct(step, integer)));
     back |= LOGARITHM ? bits_of(x) & SIGN_BIT : 0;
     bool is = false;
     for (uint32_t i = 0; i < MAX_PATTERNS; ++i) {
-        is |= (step.reserved >> i & 1) != 0 && back == Bits(step.patterns[i]);
+        is |= (step.reserved >> i & 1) != 0 && back == Bits(step.reserved_values[i]);
     }
     return is;
 }
@@ -58,12 +45,18 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
     double limit = step.limit * magnitude;
     // If the limit is subnormal, its rounding error is not small.
     bool good = fabs(q) < 1073741824.0 && error < limit && limit >= 0x1p-1022;
+#if OF_HALVES
+    good &= fabs(magnitude - double(rounded_to_stored(Element(exp2_defined(q * step.step))))) < limit;
+#endif
 #elif ELEMENT_BYTES == 4
     float rounded = rintf(x * step.inverse_high);
     float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
     float q = rounded + rintf(rest);
-    float error = fabsf(x - __fmaf_rn(q, step.high, q * step.low));
-    bool good = fabsf(q) < 4194304.0f && error < step.bound && bits_of(x) != SIGN_BIT;
+    float back = __fmaf_rn(q, step.high, q * step.low);
+    bool good = fabsf(q) < 4194304.0f && fabsf(x - back) < step.bound && bits_of(x) != SIGN_BIT;
+#if OF_HALVES
+    good &= fabsf(x - rounded_to_stored(back)) < step.bound;
+#endif
 #else
     double q = rint(x * step.inverse);
     double error = fabs(x - q * step.step);

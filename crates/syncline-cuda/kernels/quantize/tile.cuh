@@ -49,14 +49,18 @@ struct Position {
 
 // A tile's elements in memory.
 struct TileSource {
-    const Element *first;
+    const Stored *first;
     uint64_t plane, row;
+    const Origin *origin;
 
     TileSource() = default;
-    __device__ inline TileSource(const Element *slab, uint64_t first_element, const Geometry &geometry,
-                                 const Tile &tile)
-        : first(slab + (tile.first_element - first_element)), plane(geometry.strides[1]), row(geometry.strides[2]) {}
-    __device__ inline Element load(const Position &at) const { return first[at.z * plane + at.y * row + at.x]; }
+    __device__ inline TileSource(const Stored *slab, uint64_t first_element, const Geometry &geometry, const Tile &tile,
+                                 const Origin &origin)
+        : first(slab + (tile.first_element - first_element)), plane(geometry.strides[1]), row(geometry.strides[2]),
+          origin(&origin) {}
+    __device__ inline Element load(const Position &at) const {
+        return loaded(first[at.z * plane + at.y * row + at.x], *origin);
+    }
 };
 
 // Where the value of an element is in shared memory: there is a gap after each 32, so that neither lanes with adjacent
@@ -137,6 +141,7 @@ struct QuantizedTile {
     uint32_t verbatim;  // number of elements that are verbatim if the tile is not interpolated
     bool any_excluded;  // whether there are verbatim or masked elements
     bool any_not_coded; // whether there are foreign or masked elements
+    bool any_lost;      // whether there are integers of 64 bits that no value stands for
 };
 
 // Gives each excluded element the integer of the last valid element before it in its row, or otherwise that of the
@@ -252,12 +257,15 @@ __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &t
     }
     tile_sync();
     // Whether there may be fill patterns, or whether elements are excluded.
-    bool excludes = step.pattern_count > 0;
+    bool excludes = step.pattern_count > 0, lost = false;
     for_each_word(elements, [&](uint32_t word, uint32_t i) {
         const bool inside = i < elements;
         const Element x = inside ? values[padded(i)] : Element(0);
         int32_t value;
         bool good = quantize(step, x, value);
+#if OF_WIDE_INTEGERS
+        lost |= bits_of(x) == LOST;
+#endif
         const bool outside = inside && is_outside(x, low, high);
         good = (good && !outside) || !inside;
         if (inside) {
@@ -281,6 +289,7 @@ __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &t
     });
     QuantizedTile result = {};
     bool may_exclude = tile_any(excludes);
+    result.any_lost = OF_WIDE_INTEGERS && tile_any(lost);
     tile_sync();
     if (may_exclude && step.pattern_count > 0) {
         result.meta = find_fill(step, elements, values, bitmaps, sums);

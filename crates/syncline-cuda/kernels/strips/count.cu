@@ -124,7 +124,7 @@ struct Counting {
 // counts of each chunk and `live` its number of tiles in the sample that are not constant; both are 0 before. `schemes`
 // has the tables of all schemes; `vectors`: see `encode_ordinary`.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    count_symbols(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
+    count_symbols(const Stored *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                   const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
                   const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *schemes,
                   const ChunkChoice *choices, uint32_t *counts, uint32_t *live) {

@@ -21,7 +21,7 @@ __device__ inline void measure(TileWork &work, const CodedTile &coded, uint64_t 
                 coded.is_interpolated()
                     ? memory.values[padded(i)]
                     : reconstruct(work.step, int32_t(uint32_t(memory.v[i]) + uint32_t(work.quantized.base)));
-            sum += squared_error(work.step, x, back);
+            sum += squared_error(work.step, x, rounded_to_stored(back));
             ++count;
         }
     });
@@ -46,7 +46,7 @@ __device__ inline uint32_t take_words(uint32_t *taken, uint32_t words, TileMemor
 
 // What the launch encodes.
 struct Batch {
-    const Element *slab;
+    const Stored *slab;
     uint64_t first_element;
     const Geometry &geometry;
     const ChunkBatch &batch;
@@ -94,6 +94,9 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
             uint16_t(scratch.starts[strip + 1] - scratch.starts[strip]);
     }
     if (tile_thread() == 0) {
+        if (work.quantized.any_lost) {
+            choices[chunk].is_raw = 1;
+        }
         const uint32_t predictor = coded.is_constant ? 0 : coded.predictor;
         outputs.facts[number] = {first, bits, work.quantized.base,
                                  meta | (coded.is_constant ? META_CONSTANT : 0) | predictor << META_PREDICTOR |
@@ -115,7 +118,7 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
 // `outputs.chunk_words` words for each chunk; if they do not suffice, facts and strips are complete, but not all bits
 // are written: such chunks take less space as they are.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    encode_any(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
+    encode_any(const Stored *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
                const __grid_constant__ Plans plans, ChunkChoice *choices, const uint32_t *codewords,
                const __grid_constant__ TileOutputs outputs, const uint32_t *listed) {

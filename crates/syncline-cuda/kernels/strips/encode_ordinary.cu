@@ -18,7 +18,7 @@ typedef OrdinaryElements TileElements;
 struct __align__(16) WarpMemory {
     OrdinaryMemory tile;
 #if STAGES
-    Element staged[TILE_ELEMENTS];
+    alignas(16) Stored staged[TILE_ELEMENTS];
 #endif
     uint32_t starts[8]; // of strips: the lane that has the first value, and its bits before
 
@@ -106,18 +106,19 @@ __device__ inline bool OrdinaryWork::encode(uint32_t number, const QuantizedOrdi
 
 // The tiles of a chunk, from one of them on.
 class OrdinaryTiles {
-    const Element *slab;
+    const Stored *slab;
     uint64_t first_element;
     const Geometry &geometry;
+    const Origin &origin;
     TileCoord from;
     uint32_t first;
     bool vectors;
 
   public:
-    __device__ inline OrdinaryTiles(const Element *slab, uint64_t first_element, const Geometry &geometry,
-                                    const ChunkBatch &batch, uint32_t first, bool vectors)
-        : slab(slab), first_element(first_element), geometry(geometry), from(geometry.coord(batch.first_tile + first)),
-          first(first), vectors(vectors) {}
+    __device__ inline OrdinaryTiles(const Stored *slab, uint64_t first_element, const Geometry &geometry,
+                                    const ChunkBatch &batch, uint32_t first, bool vectors, const Origin &origin)
+        : slab(slab), first_element(first_element), geometry(geometry), origin(origin),
+          from(geometry.coord(batch.first_tile + first)), first(first), vectors(vectors) {}
 
     // Requests the elements of tile `number`, if it is a whole one. Returns whether it is.
     __device__ inline bool request(uint32_t number, TileElements &elements) const {
@@ -137,6 +138,7 @@ class OrdinaryTiles {
         TileSource source;
         source.plane = geometry.strides[1];
         source.row = geometry.strides[2];
+        source.origin = &origin;
         source.first = slab + (at.b * geometry.strides[0] + z * source.plane + y * source.row + x - first_element);
 #if STAGES
         elements.request(source, vectors);
@@ -165,7 +167,7 @@ struct Piece {
 // pieces of tiles in as many rounds as `rounds`; `pieces` counts those that they take after their first, and is 0
 // before.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
-    encode_ordinary(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
+    encode_ordinary(const Stored *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                     const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer, uint32_t vectors,
                     const uint32_t *schemes, const ChunkChoice *choices, const uint32_t *codewords,
                     const __grid_constant__ TileOutputs outputs, uint32_t *listed, uint32_t rounds, uint32_t *pieces) {
@@ -200,10 +202,10 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT)
             }
             __syncthreads();
             const OrdinaryWork work{step, outputs, block, chunk};
-            const OrdinaryTiles tiles(slab, first_element, geometry, batch, first, vectors != 0);
+            const OrdinaryTiles tiles(slab, first_element, geometry, batch, first, vectors != 0, quantizer->origin);
             uint32_t number = first + uniform(warp_id());
 #if STAGES
-            TileElements elements{memory.staged};
+            TileElements elements{memory.staged, &quantizer->origin};
 #else
             TileElements elements;
 #endif

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
+use syncline_core::array::ElementType;
 use syncline_core::container::Header;
 use syncline_core::contexts::MASKS;
 use syncline_core::geometry::Geometry;
@@ -11,6 +12,7 @@ use syncline_core::pipeline::blocks::mask_patterns;
 
 use super::sizes::Sizes;
 use super::structs::{BlockPlan, BlockTables, DECODE_TABLE_BYTES, NEAR_TABLES, ParsedBlocks};
+use super::{COMPUTED, check_element};
 use crate::container::parse::{Hashing, Records, device_records};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::{DeviceHashing, DeviceRecords, ParsedArgument};
@@ -35,7 +37,9 @@ declare_kernels! {
 
 declare_kernels! {
     /// The kernel of `kernels/blocks/decode_codes.cu`.
-    struct CodeKernels in "blocks/decode_codes.cu", by (element_bytes: u32) {
+    struct CodeKernels in "blocks/decode_codes.cu", of (element: ElementType) {
+        with ELEMENT_TYPE = element as u32;
+        with ELEMENT_BYTES = element.size() as u32;
         with THREADS = DECODE_THREADS;
         fn blocks_decode_codes(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, request: Request,
@@ -45,7 +49,9 @@ declare_kernels! {
 
 declare_kernels! {
     /// The kernel of `kernels/blocks/decode_values.cu`.
-    struct ValueKernels in "blocks/decode_values.cu", by (element_bytes: u32) {
+    struct ValueKernels in "blocks/decode_values.cu", of (element: ElementType) {
+        with ELEMENT_TYPE = element as u32;
+        with ELEMENT_BYTES = element.size() as u32;
         with THREADS = DECODE_THREADS;
         fn blocks_decode_values(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
@@ -97,18 +103,17 @@ impl BlockDecoder {
     /// Loads the kernels for the stream of blocks with this header.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
+    /// [`CudaError::Unsupported`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
-        let element_bytes = header.element_type.size() as u32;
-        if !header.element_type.is_computed() {
-            return Err(CudaError::invalid(format!("arrays of {} have no blocks", header.element_type)));
-        }
-        let codes = CodeKernels::load(device, element_bytes)?;
+        let element = header.element_type;
+        check_element(element)?;
+        let element_bytes = element.size() as u32;
+        let codes = CodeKernels::load(device, element)?;
         codes.blocks_decode_codes.allow_shared_memory(NEAR_BYTES)?;
         Ok(Self {
             parse: ParseKernels::load(device, element_bytes)?,
             codes,
-            elements: ValueKernels::load(device, element_bytes)?,
+            elements: ValueKernels::load(device, element)?,
             tiling: geometry.clone(),
             geometry: DeviceGeometry::new(geometry),
             values: Values::new(header),
@@ -240,11 +245,11 @@ impl BlockDecoder {
 
 pub(super) fn specializations() -> Vec<Specialization> {
     let mut all = Vec::new();
-    for element_bytes in [4, 8] {
+    for element in COMPUTED {
         all.extend([
-            ParseKernels::specialization(element_bytes),
-            CodeKernels::specialization(element_bytes),
-            ValueKernels::specialization(element_bytes),
+            ParseKernels::specialization(element.size() as u32),
+            CodeKernels::specialization(element),
+            ValueKernels::specialization(element),
         ]);
     }
     all

@@ -15,6 +15,7 @@ use super::structs::{
     BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks,
     FINALISTS, GAP, INTERVALS, NEAR_TABLES, TABLE_ROOM, TRIED_PLANS,
 };
+use super::{COMPUTED, check_element};
 use crate::container::progress::Progress;
 use crate::container::records::longest_record;
 use crate::container::structs::{ErrorSums, RecordPlaces};
@@ -26,7 +27,9 @@ use crate::quantize::structs::Step;
 
 declare_kernels! {
     /// The kernel of `kernels/blocks/sample.cu`.
-    struct SampleKernels in "blocks/sample.cu", by (element_bytes: u32) {
+    struct SampleKernels in "blocks/sample.cu", of (element: ElementType) {
+        with ELEMENT_TYPE = element as u32;
+        with ELEMENT_BYTES = element.size() as u32;
         with THREADS = QUANTIZE_THREADS;
         fn blocks_sample(
             geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Element *", first_element: u64,
@@ -48,7 +51,9 @@ declare_kernels! {
 
 declare_kernels! {
     /// The kernel of `kernels/blocks/quantize.cu`.
-    struct QuantizeKernels in "blocks/quantize.cu", by (element_bytes: u32, measured: bool) {
+    struct QuantizeKernels in "blocks/quantize.cu", of (element: ElementType), by (measured: bool) {
+        with ELEMENT_TYPE = element as u32;
+        with ELEMENT_BYTES = element.size() as u32;
         with THREADS = QUANTIZE_THREADS;
         fn blocks_quantize(
             geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Element *", first_element: u64,
@@ -197,25 +202,23 @@ impl BlockEncoder {
     /// are not multiples of the step only if `interpolates`.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
+    /// [`CudaError::Unsupported`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
     pub fn new(
         device: &Device,
         header: &Header,
         geometry: &Geometry,
         (measured, interpolates): (bool, bool),
     ) -> Result<Self> {
-        let element_bytes = match header.element_type {
-            ElementType::F32 => 4,
-            ElementType::F64 => 8,
-            other => return Err(CudaError::invalid(format!("arrays of {other} have no blocks"))),
-        };
+        let element = header.element_type;
+        check_element(element)?;
+        let element_bytes = element.size() as u32;
         let encode = EncodeKernels::load(device)?;
         encode.blocks_encode.allow_shared_memory(NEAR_BYTES)?;
         Ok(Self {
             kernels: Kernels {
-                sample: SampleKernels::load(device, element_bytes)?,
+                sample: SampleKernels::load(device, element)?,
                 choose: ChooseKernels::load(device)?,
-                quantize: QuantizeKernels::load(device, element_bytes, measured)?,
+                quantize: QuantizeKernels::load(device, element, measured)?,
                 tables: TableKernels::load(device)?,
                 encode,
                 layout: LayoutKernels::load(device, element_bytes)?,
@@ -406,9 +409,10 @@ pub(super) fn specializations() -> Vec<Specialization> {
         EncodeKernels::specialization(),
         PieceKernels::specialization(),
     ];
-    for element_bytes in [4, 8] {
-        all.extend([false, true].map(|measured| QuantizeKernels::specialization(element_bytes, measured)));
-        all.push(SampleKernels::specialization(element_bytes));
+    for element in COMPUTED {
+        let element_bytes = element.size() as u32;
+        all.extend([false, true].map(|measured| QuantizeKernels::specialization(element, measured)));
+        all.push(SampleKernels::specialization(element));
         all.push(LayoutKernels::specialization(element_bytes));
         all.push(WriteKernels::specialization(element_bytes));
     }

@@ -81,10 +81,10 @@ impl RecordParser {
     /// Loads the kernels for elements of `element_bytes` bytes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless `element_bytes` is 4 or 8; the errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`] unless `element_bytes` is 1, 2, 4, or 8; the errors of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: usize) -> Result<Self> {
-        if !matches!(element_bytes, 4 | 8) {
-            return Err(CudaError::invalid("quantized elements must have 4 or 8 bytes"));
+        if !matches!(element_bytes, 1 | 2 | 4 | 8) {
+            return Err(CudaError::invalid("quantized elements must have 1, 2, 4, or 8 bytes"));
         }
         ParseKernels::load(device, element_bytes as u32).map(|kernels| Self { kernels })
     }

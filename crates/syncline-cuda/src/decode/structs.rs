@@ -1,9 +1,10 @@
 //! Structs that the kernels of decoding share with their launchers.
 
-use syncline_core::container::{Header, MAX_PATTERNS};
+use syncline_core::container::Header;
 use syncline_core::quantize::value_range::ValueRange;
 
 use crate::device_struct::{DeviceStruct, device_struct};
+use crate::quantize::structs::Origin;
 
 /// The structs of `decode/structs.cuh`, each after those that it contains.
 pub(crate) const STRUCTS: &[DeviceStruct] = &[Values::C, Request::C];
@@ -13,7 +14,8 @@ device_struct! {
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Values {
         pub(super) step: f64,
-        pub(super) patterns: [u64; MAX_PATTERNS],
+        /// With the fill patterns.
+        pub(super) origin: Origin,
         /// The range to which reconstructed values are limited.
         pub(super) low: f64,
         pub(super) high: f64,
@@ -38,7 +40,7 @@ impl Values {
             (ValueRange::<f64>::new(range).ends(), ValueRange::<f32>::new(range).ends());
         Self {
             step: header.step,
-            patterns: std::array::from_fn(|i| header.patterns.get(i).copied().unwrap_or(0)),
+            origin: Origin::new(header),
             low,
             high: high_end,
             narrow_low,

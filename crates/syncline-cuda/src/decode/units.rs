@@ -26,7 +26,7 @@ macro_rules! declare_unit_kernel {
                 with FORM = units.$constants();
                 fn $kernel(
                     input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
-                    request: Request, output: Out<u8> as "Element *",
+                    request: Request, output: Out<u8> as "Stored *",
                 );
             }
         }
@@ -128,6 +128,7 @@ impl UnitFormat {
     /// Returns the constants of `kernels/decode/units.cuh`.
     fn constants(self) -> Vec<(&'static str, u64)> {
         let numbers = [
+            ("ELEMENT_TYPE", self.format.element as u32),
             ("ELEMENT_BYTES", self.format.element_bytes() as u32),
             ("LOGARITHM", self.format.logarithm.into()),
             ("WARPS", self.warps),
@@ -167,7 +168,7 @@ impl UnitFormat {
             // Logarithms are not interpolated.
             (_, true) => Some(vec![0]),
             (true, _) => lines::tables(),
-            (false, _) if self.format.double => points::tables::<f64>(geometry),
+            (false, _) if self.format.element_bytes() == 8 => points::tables::<f64>(geometry),
             (false, _) => points::tables::<f32>(geometry),
         }
     }
@@ -263,11 +264,12 @@ impl Kernels {
 
 /// Returns the specializations for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let kinds = [(false, false), (true, false), (false, true), (true, true)];
+    let kinds = super::compiled_kinds();
     let shapes = [(3, 512), (3, 4096), (2, 1024), (1, 1024), (2, 4096), (1, 4096)];
-    let formats = kinds.into_iter().flat_map(|(double, logarithm)| {
-        shapes.map(|(axes, tile_elements)| UnitFormat {
-            format: Format { double, logarithm, tile_elements },
+    let formats = kinds.flat_map(|(element, logarithm)| {
+        let shapes = shapes.into_iter().filter(move |&shape| element.is_computed() || shape == (3, 512));
+        shapes.map(move |(axes, tile_elements)| UnitFormat {
+            format: Format { element, logarithm, tile_elements },
             axes,
             warps: 4,
         })

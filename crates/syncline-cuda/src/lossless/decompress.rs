@@ -1,4 +1,4 @@
-//! Decompresses lossless streams of LZSS chunks from device memory to device memory.
+//! Decompresses lossless streams from device memory to device memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use syncline_core::bound::Pipeline;
 use syncline_core::container::RECORD_HEADER_LEN;
 
+use super::read_numbers::{NumberDecoder, STATUS_RAW_BITS, STATUS_STREAMS};
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
 use super::record_headers::{RecordHeaderParser, Records};
 use super::structs::RecordHeader;
@@ -21,7 +22,7 @@ use crate::pipeline::StreamInfo;
 /// Maximum bytes of elements in a batch.
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// Decompresses one lossless stream whose chunks are raw or consist of LZSS tokens.
+/// Decompresses one lossless stream.
 ///
 /// The device first reads the headers of a batch's records and reports them to the host, which waits for them and then
 /// queues all further work. The device detects damage in the rest of the records, which [`Self::check`] reports.
@@ -32,6 +33,7 @@ pub struct LosslessDecompressor {
     heads: RecordHeaderParser,
     hasher: Hasher,
     tokens: TokenDecoder,
+    numbers: NumberDecoder,
     arena: Arena,
     /// One status word per chunk of the array.
     statuses: CudaSlice<u32>,
@@ -53,12 +55,9 @@ fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
     tiles.chunks_in(batch_bytes, info.longest_record() / 2)
 }
 
-/// Returns the error of the first damaged or unsupported record among those whose headers were read.
+/// Returns the error of the first damaged record among those whose headers were read.
 fn check_headers(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
     for (chunk, head) in chunks.clone().zip(heads) {
-        if head.is_of_numbers() {
-            return Err(CudaError::Unsupported("chunks of numbers are decompressed on the CPU".into()));
-        }
         if let Some(problem) = head.problem() {
             return Err(info.corrupt(chunk, problem));
         }
@@ -101,6 +100,9 @@ impl OutputTiles<'_> {
         let mut sources = vec![0; heads.len()];
         let mut tokens = Vec::new();
         for (number, head) in heads.iter().enumerate() {
+            if head.is_of_numbers() {
+                continue;
+            }
             if head.is_raw() {
                 sources[number] = input + places[number] + RECORD_HEADER_LEN as u64;
                 continue;
@@ -135,6 +137,7 @@ impl LosslessDecompressor {
             heads: RecordHeaderParser::new(device)?,
             hasher: Hasher::new(device)?,
             tokens: TokenDecoder::new(device)?,
+            numbers: NumberDecoder::new(device, header.element_type)?,
             arena: Arena::new(stream),
             statuses: statuses.allocating(chunks as u64 * 4)?,
             chunks_in_batch: chunks_in_batch(info, &tiles, BATCH_BYTES),
@@ -164,10 +167,9 @@ impl LosslessDecompressor {
     /// bytes.
     ///
     /// # Errors
-    /// [`CudaError::Core`] for a damaged record; [`CudaError::Unsupported`] for chunks of numbers;
-    /// [`CudaError::InvalidArgument`] if the input or the output has another length or does not start on a multiple of
-    /// 16 bytes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. The device detects damage inside tokens, which
-    /// [`Self::check`] reports.
+    /// [`CudaError::Core`] for a damaged record; [`CudaError::InvalidArgument`] if the input or the output has another
+    /// length or does not start on a multiple of 16 bytes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. The
+    /// device detects damage inside tokens, symbols, and raw bits, which [`Self::check`] reports.
     pub fn decompress(&mut self, input: &CudaView<'_, u8>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.decompressed_len() {
             return Err(CudaError::invalid(format!(
@@ -212,6 +214,8 @@ impl LosslessDecompressor {
         let text = |status: u32| match status {
             0 => None,
             s if s & STATUS_PLANES != 0 => Some("a Huffman stream of its tokens is damaged"),
+            s if s & STATUS_STREAMS != 0 => Some("a Huffman stream of its numbers is damaged"),
+            s if s & STATUS_RAW_BITS != 0 => Some("its raw bits do not fit its codes"),
             _ => Some("its LZSS tokens do not fit its elements"),
         };
         match statuses.iter().enumerate().find_map(|(chunk, &status)| Some((chunk, text(status)?))) {
@@ -263,25 +267,39 @@ impl LosslessDecompressor {
         self.hasher.hash(&mut frame, part.input, &pieces, &mut hashes)?;
         let hash_view = hashes.as_view();
         let records = Records { input: part.input, places: &place_view, lengths: &length_view, hashes: &hash_view };
-        let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
-        let heads = fetch(&stream, &parsed, "reading what records have")?;
+        let index = self.info.header().index;
+        let mut parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, index)?;
+        let mut heads = fetch(&stream, &parsed, "reading what records have")?;
+        let numbers = match heads.iter().any(RecordHeader::is_of_numbers) {
+            true => {
+                let read = (&mut parsed, &mut heads);
+                Some(self.numbers.parse(&mut frame, &self.tiles, &batch, (&records, index), read)?)
+            }
+            false => None,
+        };
         check_headers(&self.info, &chunks, &heads)?;
 
         let output_pointer = output.device_ptr_mut(&stream).0;
         let first_element = part.first_element;
         let array = OutputTiles { tiles: &self.tiles, batch: &batch, wanted: &wanted, first_element, output_pointer };
-        let needs_slots = heads.iter().enumerate().any(|(i, head)| !head.is_raw() && array.place(i).is_none());
+        let has_tokens = |head: &RecordHeader| !head.is_raw() && !head.is_of_numbers();
+        let needs_slots = heads.iter().enumerate().any(|(i, head)| has_tokens(head) && array.place(i).is_none());
         let slot_bytes = if needs_slots { heads.len() * self.tiles.slot_bytes() as usize } else { 0 };
         let slots = frame.slice::<u8>(slot_bytes)?;
         let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
         let (sources, tokens) = array.plan_sources(&heads, &places, pointers);
         let mut noted = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
         self.tokens.decode(&mut frame, part.input, &tokens, &mut noted)?;
+        let first = batch.first_tile();
+        let tiles = (wanted.start - first) as u32..(wanted.end - first) as u32;
+        if let Some(numbers) = &numbers {
+            let (input, work) = ((part.input, &places[..]), (&batch, tiles.clone()));
+            let to = (&mut *output, first_element);
+            self.numbers.decode(&mut frame, input, &self.tiles, work, &heads, numbers, &mut noted, to)?;
+        }
 
         if sources.iter().any(|&source| source != 0) {
             let sources = frame.upload(&sources)?;
-            let first = batch.first_tile();
-            let tiles = (wanted.start - first) as u32..(wanted.end - first) as u32;
             let decoded = (&sources.as_view(), &noted.as_view());
             self.tiles.scatter(&stream, &batch, tiles, decoded, (output, first_element))?;
         }

@@ -39,13 +39,19 @@ impl RecordHeader {
             6 => Some("a raw chunk has another length than its elements"),
             7 => Some("impossible LZSS parameters"),
             8 => Some("its LZSS blocks do not fit its elements"),
-            _ => Some("an LZSS section does not fit the token counts"),
+            9 => Some("an LZSS section does not fit the token counts"),
+            10 => Some("the plan of its numbers is impossible"),
+            11 => Some("its tile bases do not fit its tiles"),
+            12 => Some("its bins are impossible"),
+            13 => Some("the raw bits of its tiles do not add up"),
+            14 => Some("its list of verbatim values is impossible"),
+            _ => Some("its symbols do not fit its tiles"),
         }
     }
 
-    /// Returns whether the record consists of numbers, which this module does not decompress.
+    /// Returns whether the chunk consists of numbers.
     pub fn is_of_numbers(&self) -> bool {
-        self.status == 4 && self.kind == 1
+        self.kind == 1
     }
 
     pub fn is_raw(&self) -> bool {

@@ -5,7 +5,8 @@ use syncline_core::container::SECTIONS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `lossless/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[HeaderPlane::C, RecordHeader::C, SampleTile::C];
+pub(crate) const STRUCTS: &[DeviceStruct] =
+    &[HeaderPlane::C, RecordHeader::C, SampleTile::C, NumberChunk::C, NumberBins::C, NumberTile::C, NumberStreams::C];
 
 /// Maximum number of planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;
@@ -50,5 +51,78 @@ device_struct! {
     pub(crate) struct SampleTile {
         pub(super) number: u64,
         pub(super) at: u64,
+    }
+}
+
+device_struct! {
+    /// What the record of a chunk of numbers states, without its bins and tiles.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct NumberChunk {
+        pub centre: i64,
+        /// Divisor or step, and offset, as bits.
+        pub parameters: [u64; 2],
+        /// Bits of masked elements.
+        pub pattern: u64,
+        /// Places in the input of the raw bits, and of the positions and the elements of verbatim values.
+        pub raw_bits: u64,
+        pub positions: u64,
+        pub elements: u64,
+        /// Bytes of the raw bits, 16 bytes of zeros included; 0 if there are none.
+        pub raw_bytes: u32,
+        /// Verbatim values.
+        pub verbatim: u32,
+        pub mode: u32,
+        pub operations: u32,
+        /// Bins of a symbol.
+        pub tuple: u32,
+        pub predictor: u32,
+        pub bins: u32,
+        /// Bytes of a symbol of bins, 1 or 2.
+        pub symbol_bytes: u32,
+        /// Groups of the Huffman streams of symbols, masks, and rests; 0 where there is none.
+        pub groups: [u32; 3],
+        /// Padding.
+        pub unused: u32,
+    }
+}
+
+device_struct! {
+    /// The bins of a chunk of numbers.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct NumberBins {
+        /// The smallest code of each, with the centre added.
+        pub lows: [u64; 256],
+        /// Raw bits, and the shift times 2^8.
+        pub sizes: [u16; 256],
+    }
+}
+
+device_struct! {
+    /// A tile of numbers.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct NumberTile {
+        /// Number of its first symbol in the chunk.
+        pub symbol: u32,
+        /// Number of the first byte of its mask.
+        pub mask: u32,
+        /// Where its raw bits start and end in bytes.
+        pub raw_start: u32,
+        pub raw_end: u32,
+        /// Kind of the mask times 2, plus 1 if all codes are 0.
+        pub meta: u32,
+    }
+}
+
+device_struct! {
+    /// Where the decoded streams of a chunk of numbers are.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct NumberStreams {
+        /// Numbers of the first symbol of bins among those of their size, of the first byte of masks among bytes, and
+        /// of the first rest among those of 16 bits.
+        pub symbols: u64,
+        pub masks: u64,
+        pub rests: u64,
+        /// Whether the chunk is to be decoded.
+        pub is_wanted: u64,
     }
 }

@@ -31,7 +31,7 @@ pub use options::{ChunkRecords, CompressOptions, Compressed, Sizing};
 use stages::Stages;
 use worst_case::WorstCase;
 
-/// Compresses arrays of `f32` and `f64` on one stream of a device, and keeps its workspace between calls.
+/// Compresses arrays with a bound on one stream of a device, and keeps its workspace between calls.
 #[derive(Debug)]
 pub struct Compressor<'d> {
     /// Dropped first: it waits for the stream.

@@ -5,8 +5,7 @@ mod scratch;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
-use syncline_core::array::Element;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::geometry::TileSize;
 
 use scratch::{Scratch, Sizes};
@@ -19,7 +18,7 @@ use crate::container::parse::{Hashing, PROBLEM_HASH, RecordLocations, RecordPars
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::MAX_CHUNKS;
 use crate::decode::{Decoding, TileDecoder};
-use crate::device::{Device, Frame, fetch, view_bytes_mut};
+use crate::device::{Device, Frame, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::predict::InterpolationPlans;
@@ -175,64 +174,41 @@ impl Decompressor {
     }
 
     /// Queues the decompression of the whole array without waiting for it. `input` is the stream, and `output` receives
-    /// the array's elements.
+    /// the array's elements as bytes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if `E` is not the stream's element type, if the input or the output has another
-    /// length, or if the input does not start on a multiple of 16 bytes; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`]. The device detects damage inside chunks, which [`Self::check`] reports.
-    pub fn decompress<E: Element + DeviceRepr>(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, E>,
-    ) -> Result<()> {
+    /// [`CudaError::InvalidArgument`] if the input or the output has another length, or if the input does not start on
+    /// a multiple of 16 bytes, or the output on one of an element; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// The device detects damage inside chunks, which [`Self::check`] reports.
+    pub fn decompress(&mut self, input: &CudaView<'_, u8>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let tiles = 0..self.info.geometry().tiles();
-        if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.elements() {
+        if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.decompressed_len() {
             return Err(CudaError::invalid(format!(
-                "the stream has {} bytes and {} elements, the input {} and the output {}",
+                "the stream has {} bytes and the array {}, the input {} and the output {}",
                 self.info.stream_len(),
-                self.info.elements(),
+                self.info.decompressed_len(),
                 input.len(),
                 output.len()
             )));
         }
-        self.tiles(input, 0, tiles, output, 0)
+        self.decompress_tiles(input, 0, tiles, output, 0)
     }
 
     /// Queues the decompression of the tiles with these numbers without waiting for it. `input` contains the stream
     /// from byte `input_offset` on (a multiple of 16), at least the records of the tiles' chunks
-    /// ([`StreamInfo::bytes_of`]). `output` contains the array's elements from number `first_element` on in raster
-    /// order, at least those of the tiles. Elements of other tiles remain unchanged.
+    /// ([`StreamInfo::bytes_of`]). `output` contains, as bytes, the array's elements from number `first_element` on in
+    /// raster order, at least those of the tiles. Elements of other tiles remain unchanged.
     ///
     /// # Errors
     /// The errors of [`Self::decompress`].
-    pub fn decompress_tiles<E: Element + DeviceRepr>(
+    pub fn decompress_tiles(
         &mut self,
         input: &CudaView<'_, u8>,
         input_offset: u64,
         tiles: Range<u64>,
-        output: &mut CudaViewMut<'_, E>,
+        output: &mut CudaViewMut<'_, u8>,
         first_element: u64,
     ) -> Result<()> {
-        self.tiles(input, input_offset, tiles, output, first_element)
-    }
-
-    fn tiles<E: Element + DeviceRepr>(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        input_offset: u64,
-        tiles: Range<u64>,
-        output: &mut CudaViewMut<'_, E>,
-        first_element: u64,
-    ) -> Result<()> {
-        if E::TYPE != self.info.header().element_type {
-            return Err(CudaError::invalid(format!(
-                "the stream's elements are {}, the output's {}",
-                self.info.header().element_type,
-                E::TYPE
-            )));
-        }
-        let mut output = view_bytes_mut(output);
         let wanted = self.info.chunks_of(tiles.clone());
         let mut batches = self.batches.clone();
         // Each batch only writes the problems of its own chunks.
@@ -241,7 +217,7 @@ impl Decompressor {
             self.scratch.clear_problems()?;
         }
         for batch in &*batches {
-            self.decompress_batch(input, input_offset, batch, tiles.clone(), &mut output, first_element)?;
+            self.decompress_batch(input, input_offset, batch, tiles.clone(), output, first_element)?;
         }
         Ok(())
     }

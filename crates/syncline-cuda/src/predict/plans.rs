@@ -73,7 +73,7 @@ impl InterpolationPlans {
         let is_interpolated = header.pipeline == Pipeline::Quantized;
         let codes = (1..=LARGEST_SCHEME).filter(|_| is_interpolated);
         let schemes: Vec<Scheme> = codes.filter_map(|code| Scheme::from_code(code, geometry.axes())).collect();
-        Self::new(stream, header.element_type, geometry, &schemes)
+        Self::new(stream, header.element_type.computed(), geometry, &schemes)
     }
 
     /// Returns the bytes of device memory that the plans take.

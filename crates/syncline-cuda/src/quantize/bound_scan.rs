@@ -20,23 +20,36 @@ use crate::error::{CudaError, DriverContext, Result};
 
 declare_kernels! {
     /// The kernel of `kernels/quantize/bound_scan.cu`.
-    struct ScanKernels in "quantize/bound_scan.cu", by (element_bytes: u32, excluded: bool) {
+    struct ScanKernels in "quantize/bound_scan.cu", of (kind: ScanKind) {
         /// Threads of a block.
         const THREADS: u32 = 1024;
         /// Blocks per multiprocessor.
         const BLOCKS: u32 = 1;
-        /// Loads of 16 bytes that each thread has in flight.
-        const UNROLL: u32 = 4;
+        with ELEMENT_TYPE = kind.element as u32;
+        with ELEMENT_BYTES = kind.element.computed().size() as u32;
+        with EXCLUDED = kind.excluded;
+        with UNROLL = unroll(kind.element);
         fn quantize_bound_scan(
-            elements: In<u8> as "const Bits *", length: u64, excluded: ExcludedBits, limit: LowBytes as "Bits",
+            elements: In<u8> as "const StoredBits *", length: u64, excluded: ExcludedBits, limit: LowBytes as "Bits",
             first_sample: u64, stride: u64, listed: ListedElements, partials: Out<u64> as "BlockPartial *",
             blocks_done: Out<u32>, number: u64, host: CUdeviceptr as "ScanReport *",
         );
     }
 }
 
-/// Minimum number of bytes that a block scans: one iteration.
-const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
+/// What the kernel is compiled for.
+#[derive(Clone, Copy, Debug)]
+struct ScanKind {
+    element: ElementType,
+    /// Whether elements are left out.
+    excluded: bool,
+}
+
+/// Returns the loads of 16 bytes that a thread has in flight. Short elements take more registers as values.
+fn unroll(element: ElementType) -> u32 {
+    (4 * element.size() / element.computed().size()) as u32
+}
+
 /// Maximum number of 64-bit words that a block leaves: `BlockPartial` in quantize/bound_scan.cu.
 const PARTIAL_WORDS: usize = 15;
 
@@ -47,8 +60,8 @@ impl ScanReport {
     }
 
     fn stats(&self, count: u64) -> BlockStats {
-        let any = self.highest != 0;
         let [nans, infinities, minus_zeros, zeros] = self.counts;
+        let any = count > self.excluded.iter().sum::<u64>() + nans + infinities;
         BlockStats {
             lowest: if any { Self::key(!self.lowest) } else { i64::MAX },
             highest: if any { Self::key(self.highest) } else { i64::MIN },
@@ -86,17 +99,16 @@ impl ScanReport {
             count: self.samples,
             at_lowest: self.at_lowest,
             at_highest: self.at_highest,
-            least_above: (self.least_above != 0).then(|| Self::key(!self.least_above)),
-            greatest_below: (self.greatest_below != 0).then(|| Self::key(self.greatest_below)),
+            least_above: (self.samples > self.at_lowest).then(|| Self::key(!self.least_above)),
+            greatest_below: (self.samples > self.at_highest).then(|| Self::key(self.greatest_below)),
             too_large: self.too_large,
         }
     }
 }
 
 pub(super) fn specializations() -> Vec<Specialization> {
-    [4, 8]
-        .into_iter()
-        .flat_map(|bytes| [false, true].map(|excluded| ScanKernels::specialization(bytes, excluded)))
+    super::compiled_types()
+        .flat_map(|element| [false, true].map(|excluded| ScanKernels::specialization(ScanKind { element, excluded })))
         .collect()
 }
 
@@ -185,14 +197,10 @@ impl BoundScan {
     /// Loads the kernels for arrays of `element`.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless it is f32 or f64; errors of [`Device::kernel`].
+    /// Errors of [`Device::kernel`].
     pub fn new(device: &Device, element: ElementType) -> Result<Self> {
-        if !element.is_computed() {
-            return Err(CudaError::invalid(format!("arrays of {element} are scanned on the CPU")));
-        }
-        let bytes = element.size() as u32;
-        let plain = ScanKernels::load(device, bytes, false)?;
-        let excluding = ScanKernels::load(device, bytes, true)?;
+        let plain = ScanKernels::load(device, ScanKind { element, excluded: false })?;
+        let excluding = ScanKernels::load(device, ScanKind { element, excluded: true })?;
         let blocks =
             plain.quantize_bound_scan.blocks_per_multiprocessor(THREADS, 0)?.max(1) * device.info().multiprocessors;
         Ok(Self { element, scan: [plain, excluding], blocks, results: None })
@@ -287,7 +295,7 @@ impl BoundScan {
             None => Results::new(stream, self.blocks)?,
         };
         let length = bytes / size as u64;
-        let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
+        let blocks = bytes.div_ceil(u64::from(THREADS * unroll(self.element) * 16)).min(self.blocks.into()) as u32;
         let kernels = &self.scan[usize::from(!empty.excluded().is_empty())];
         let excluded = ExcludedBits::of(empty);
         let limit = empty.magnitude_limit();

@@ -6,7 +6,21 @@ use syncline_core::container::MAX_PATTERNS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `quantize/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, ExcludedBits::C, ListedElements::C, ScanReport::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[Origin::C, Step::C, ExcludedBits::C, ListedElements::C, ScanReport::C];
+
+device_struct! {
+    /// What integers of 64 bits are relative to: `syncline_core::quantize::stored::Origin`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub(crate) struct Origin {
+        /// The bits of the smallest value.
+        pub(super) low: u64,
+        /// The bits of elements that are fill patterns.
+        pub(super) patterns: [u64; MAX_PATTERNS],
+        pub(super) count: u32,
+        /// Padding.
+        pub(super) unused: u32,
+    }
+}
 
 device_struct! {
     /// The constants of a stream's quantizer.
@@ -29,14 +43,18 @@ device_struct! {
         pub(super) pattern_count: u32,
         /// Whether there may be -0.0 among the elements.
         pub(super) minus_zeros: u32,
-        /// Bit `i` is set if no other value may become pattern `i`. If there are any, no tile is ordinary.
+        /// Bit `i` is set if no other value may become reserved value `i`. If there are any, no tile is ordinary.
         pub(super) reserved: u32,
         /// Whether all values seem to be whole multiples of the step, which is above twice the bound. Then tiles are
         /// not interpolated.
         pub(super) is_lattice: u32,
         /// Padding.
         pub(super) unused: u32,
+        /// The values of the fill patterns.
         pub(super) patterns: [u64; MAX_PATTERNS],
+        /// The values as which other elements could be reconstructed as fill patterns.
+        pub(super) reserved_values: [u64; MAX_PATTERNS],
+        pub(super) origin: Origin,
     }
 }
 

@@ -22,14 +22,14 @@ use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
-use crate::quantize::STEP_WORDS;
+use crate::quantize::{STEP_WORDS, compiled_types};
 
 declare_kernels! {
     /// The kernel of `kernels/choose/choose.cu`.
     struct ChooseKernels in "choose/choose.cu", of (variant: Variant) {
         with CONSTANTS = variant.constants();
         fn choose(
-            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            slab: In<u8> as "const Stored *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
             step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: Option<In<u32>>, candidates: u32,
             codes: u32, costs: Out<u32>, done: Out<u32>, choices: Out<ChunkChoice>, listed: Option<Out<u32>>,
         );
@@ -41,7 +41,7 @@ declare_kernels! {
     struct CountKernels in "strips/count.cu", of (variant: Variant) {
         with CONSTANTS = variant.constants();
         fn count_symbols(
-            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            slab: In<u8> as "const Stored *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
             step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: Option<In<u32>>,
             choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
         );
@@ -67,7 +67,7 @@ declare_kernels! {
     struct EncodeKernels in "strips/encode_any.cu", of (variant: Variant) {
         with CONSTANTS = variant.constants();
         fn encode_any(
-            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            slab: In<u8> as "const Stored *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
             step: In<u64> as "const Step *", plans: Plans, choices: Out<ChunkChoice>, codewords: In<u32>,
             outputs: TileOutputs, listed: Option<In<u32>>,
         );
@@ -88,7 +88,7 @@ const _: () = assert!(MAX_CHUNK_ELEMENTS as usize / 512 / CHOOSING_STEP <= MOST_
 /// The properties of a stream that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// f32 or f64.
+    /// The type of the elements.
     pub element_type: ElementType,
     /// Whether logarithms are quantized, for a point-wise relative bound.
     pub logarithm: bool,
@@ -101,7 +101,7 @@ pub struct Form {
 /// What kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Variant {
-    element_bytes: u32,
+    element: ElementType,
     logarithm: bool,
     measured: bool,
     axes: u32,
@@ -127,21 +127,19 @@ impl Variant {
     /// Shared memory that the tiles of a block may take together, so that there is room for histograms.
     const MOST_MEMORY: u32 = 36 << 10;
 
-    fn new(form: &Form, geometry: &Geometry) -> Result<Self> {
-        let element_bytes = match form.element_type {
-            ElementType::F32 => 4,
-            ElementType::F64 => 8,
-            other => {
-                return Err(CudaError::invalid(format!("the GPU does not quantize arrays of {other}; use the CPU")));
-            }
-        };
-        Ok(Self {
-            element_bytes,
+    fn new(form: &Form, geometry: &Geometry) -> Self {
+        Self {
+            element: form.element_type,
             logarithm: form.logarithm,
             measured: form.measured && !form.logarithm,
             axes: geometry.axes() as u32,
             large: geometry.tile_size() == TileSize::Large,
-        })
+        }
+    }
+
+    /// Bytes of a value that is computed with.
+    fn element_bytes(self) -> u32 {
+        self.element.computed().size() as u32
     }
 
     /// Elements of an unclipped tile.
@@ -163,7 +161,7 @@ impl Variant {
     }
 
     fn shape(self) -> OrdinaryShape {
-        OrdinaryShape::new(self.axes, self.element_bytes, self.logarithm)
+        OrdinaryShape::new(self.axes, self.element, self.logarithm)
     }
 
     /// Whether whole tiles are those of `kernels/predict/ordinary.cuh`.
@@ -174,8 +172,8 @@ impl Variant {
     /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
     fn tile_bytes(self) -> u32 {
         let elements = self.elements();
-        let separate_codes = elements * self.element_bytes < 4096 * 8;
-        let values = self.element_bytes * (elements + elements / 32);
+        let separate_codes = elements * self.element_bytes() < 4096 * 8;
+        let values = self.element_bytes() * (elements + elements / 32);
         let strips = elements / 128 + 2 * elements.div_ceil(512);
         let of_strips = self.warps_of_tile() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
         let bitmaps = 5 * elements / 8;
@@ -190,7 +188,8 @@ impl Variant {
 
     fn constants(self) -> Vec<(&'static str, u64)> {
         let own = [
-            ("ELEMENT_BYTES", self.element_bytes),
+            ("ELEMENT_TYPE", self.element as u32),
+            ("ELEMENT_BYTES", self.element_bytes()),
             ("LOGARITHM", self.logarithm.into()),
             ("MEASURE", self.measured.into()),
             ("AXES", self.axes),
@@ -212,10 +211,13 @@ impl Variant {
 pub(super) fn specializations() -> Vec<Specialization> {
     let mut all = super::ordinary::specializations();
     all.push(CodebookKernels::specialization());
-    for element_bytes in [4, 8] {
+    for element in compiled_types() {
         for (logarithm, measured) in [(false, false), (false, true), (true, false)] {
             for (axes, large) in [(1, false), (2, false), (3, false), (1, true), (2, true), (3, true)] {
-                let variant = Variant { element_bytes, logarithm, measured, axes, large };
+                if !element.is_computed() && (large || axes != 3) || logarithm && element.is_integer() {
+                    continue;
+                }
+                let variant = Variant { element, logarithm, measured, axes, large };
                 let unmeasured = Variant { measured: false, ..variant };
                 all.push(EncodeKernels::specialization(variant));
                 if !measured {
@@ -252,10 +254,9 @@ impl TileEncoder {
     /// `stream`, on which tiles must be encoded.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for element types other than `f32` and `f64`; the errors of
-    /// [`Device::kernel`](crate::Device::kernel); [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// The errors of [`Device::kernel`](crate::Device::kernel); [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(device: &Device, stream: &Arc<CudaStream>, form: Form, geometry: &Geometry) -> Result<Self> {
-        let variant = Variant::new(&form, geometry)?;
+        let variant = Variant::new(&form, geometry);
         let unmeasured = Variant { measured: false, ..variant };
         let interpolates = form.interpolates && !form.logarithm;
         let candidates = if interpolates { Scheme::candidates(geometry.axes()) } else { &[] };
@@ -264,7 +265,7 @@ impl TileEncoder {
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry),
             candidates,
-            plans: InterpolationPlans::new(stream, form.element_type, geometry, candidates)?,
+            plans: InterpolationPlans::new(stream, form.element_type.computed(), geometry, candidates)?,
             choose: ChooseKernels::load(device, unmeasured)?,
             count: CountKernels::load(device, unmeasured)?,
             codebooks: CodebookKernels::load(device)?,
@@ -300,7 +301,7 @@ impl TileEncoder {
         step: &CudaView<'_, u64>,
     ) -> Result<Encoded<'a>> {
         let stream = frame.stream().clone();
-        let element_bytes = self.variant.element_bytes;
+        let element_bytes = self.variant.element.size() as u32;
         slab.check(&self.geometry, batch, element_bytes)?;
         if !slab.bytes.device_ptr(&stream).0.is_multiple_of(element_bytes.into()) {
             return Err(CudaError::invalid("elements must start on a multiple of their size"));
@@ -360,13 +361,14 @@ impl Work<'_> {
         &self.encoder.device_geometry
     }
 
-    /// Returns whether quads of elements of tiles start on multiples of 16 bytes, as kernels take it.
+    /// Returns whether quads of elements of tiles start on multiples of 16 bytes, or of their bytes if these are less,
+    /// as kernels take it.
     pub fn vectors(&self) -> u32 {
         let Self { encoder, stream, slab, .. } = self;
         // Where element 0 of the array would be.
-        let bytes = u64::from(encoder.variant.element_bytes);
+        let bytes = encoder.variant.element.size() as u64;
         let origin = slab.bytes.device_ptr(stream).0.wrapping_sub(bytes * slab.first_element);
-        u32::from(origin.is_multiple_of(16) && encoder.device_geometry.row().is_multiple_of(4))
+        u32::from(origin.is_multiple_of((4 * bytes).min(16)) && encoder.device_geometry.row().is_multiple_of(4))
     }
 
     /// Returns the tables of schemes, as kernels take them.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use syncline_core::array::ElementType;
 use syncline_core::container::MAX_CLASSES;
 use syncline_core::geometry::Geometry;
 use syncline_core::strips::{STRIP_LEN, SYMBOLS};
@@ -16,12 +17,14 @@ use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::predict::{lines, points};
+use crate::quantize::compiled_types;
 
 declare_kernels! {
     /// The kernel of `kernels/strips/encode_ordinary.cu`.
     struct OrdinaryKernels in "strips/encode_ordinary.cu", of (shape: OrdinaryShape) {
         with SHAPE = shape.constants();
-        with ELEMENT_BYTES = shape.element_bytes;
+        with ELEMENT_TYPE = shape.element as u32;
+        with ELEMENT_BYTES = shape.element_bytes();
         with LOGARITHM = shape.logarithm;
         with MEASURE = false;
         with AXES = shape.axes;
@@ -31,7 +34,7 @@ declare_kernels! {
         with MEMORY_BYTES = shape.memory_bytes();
         with RESIDENT = shape.resident();
         fn encode_ordinary(
-            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            slab: In<u8> as "const Stored *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
             step: In<u64> as "const Step *", vectors: u32, schemes: In<u32>, choices: In<ChunkChoice>,
             codewords: In<u32>, outputs: TileOutputs, listed: Out<u32>, rounds: u32, pieces: Out<u32>,
         );
@@ -49,7 +52,7 @@ const SMALL_WORDS: u32 = 132;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OrdinaryShape {
     pub axes: u32,
-    pub element_bytes: u32,
+    pub element: ElementType,
     pub logarithm: bool,
     /// Shared memory that a block can have, in bytes.
     pub shared_memory: u32,
@@ -57,8 +60,13 @@ pub(super) struct OrdinaryShape {
 
 impl OrdinaryShape {
     /// Returns the shape on devices that have much shared memory.
-    pub fn new(axes: u32, element_bytes: u32, logarithm: bool) -> Self {
-        Self { axes, element_bytes, logarithm, shared_memory: LARGE_SHARED_MEMORY }
+    pub fn new(axes: u32, element: ElementType, logarithm: bool) -> Self {
+        Self { axes, element, logarithm, shared_memory: LARGE_SHARED_MEMORY }
+    }
+
+    /// Bytes of a value that is computed with.
+    fn element_bytes(self) -> u32 {
+        self.element.computed().size() as u32
     }
 
     fn is_cube(self) -> bool {
@@ -70,7 +78,7 @@ impl OrdinaryShape {
     }
 
     fn layout(self) -> points::Layout {
-        points::Layout::new(self.elements() as usize, self.element_bytes as usize)
+        points::Layout::new(self.elements() as usize, self.element_bytes() as usize)
     }
 
     /// Returns the constants of `kernels/predict/ordinary.cuh`.
@@ -95,7 +103,7 @@ impl OrdinaryShape {
 
     /// Returns the tables of all schemes.
     pub fn tables(self, stream: &Arc<CudaStream>, geometry: &Geometry) -> Result<CudaSlice<u32>> {
-        let tables = match (self.is_cube(), self.element_bytes) {
+        let tables = match (self.is_cube(), self.element_bytes()) {
             _ if self.logarithm => Some(vec![0]), // Logarithms are not interpolated.
             (true, _) => lines::tables(),
             (false, 4) => points::tables::<f32>(geometry),
@@ -107,7 +115,7 @@ impl OrdinaryShape {
 
     /// Warps of a block: as many as registers suffice for, and shared memory.
     fn warps(self) -> u32 {
-        let most = match (self.is_cube(), self.element_bytes) {
+        let most = match (self.is_cube(), self.element_bytes()) {
             (true, 4) => 8,
             (false, 4) => 16,
             (true, _) => 4,
@@ -118,7 +126,7 @@ impl OrdinaryShape {
 
     /// Blocks of a multiprocessor that registers are to suffice for.
     fn resident(self) -> u32 {
-        match (self.is_cube(), self.element_bytes) {
+        match (self.is_cube(), self.element_bytes()) {
             (true, 4) => 3,
             (false, 4) => 1,
             _ => 4,
@@ -133,13 +141,13 @@ impl OrdinaryShape {
             false => (elements + elements / 32, points::STRIP_ROOM as u32),
         };
         let codes = 4 * elements / STRIP_LEN as u32 * strip_room;
-        (values * self.element_bytes).max(4 * elements + 4).next_multiple_of(16) + codes
+        (values * self.element_bytes()).max(4 * elements + 4).next_multiple_of(16) + codes
     }
 
     /// Shared memory of a warp in bytes.
     fn warp_bytes(self) -> u32 {
         // The elements of the next tile, unless these are more.
-        let staged = self.elements() * self.element_bytes;
+        let staged = self.elements() * self.element_bytes();
         self.tile_bytes() + 32 + if staged <= 4096 { staged } else { 0 }
     }
 
@@ -162,8 +170,10 @@ const LARGE_SHARED_MEMORY: u32 = 227 << 10;
 pub(super) fn specializations() -> Vec<Specialization> {
     let mut all = Vec::new();
     for axes in 1..=3 {
-        for (element_bytes, logarithm) in [(4, false), (8, false), (4, true), (8, true)] {
-            all.push(OrdinaryKernels::specialization(OrdinaryShape::new(axes, element_bytes, logarithm)));
+        for element in compiled_types().filter(|element| element.is_computed() || axes == 3) {
+            for logarithm in [false, true].into_iter().filter(|logarithm| !logarithm || element.is_float()) {
+                all.push(OrdinaryKernels::specialization(OrdinaryShape::new(axes, element, logarithm)));
+            }
         }
     }
     all

@@ -74,7 +74,9 @@ device_struct! {
         /// Codebooks of codes: 1, or 4 if tiles have classes.
         pub classes: u8,
         /// Padding.
-        pub reserved: [u8; 2],
+        pub reserved: u8,
+        /// 1 if the chunk is raw because it has an integer of 64 bits that no value stands for.
+        pub is_raw: u8,
         /// Smallest costs of classes 1 to 3, in bits.
         pub thresholds: [u32; MAX_CLASSES - 1],
         /// Bytes of the serialized codebooks of codes.

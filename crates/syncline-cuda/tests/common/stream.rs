@@ -85,7 +85,7 @@ pub fn compress_by(
         abs_bound: resolved.abs_bound,
         step: resolved.step,
         range: resolved.range,
-        low: 0,
+        low: resolved.low,
         patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
         chunk_tiles: geometry.tiles_per_chunk(),
     };

@@ -29,7 +29,7 @@ fn every_shape<T: Real>() {
             let making = Making { tile_size: TileSize::Block, ..Making::default() };
             let made = compress(&bytes, T::TYPE, extents, Bound::Abs(bound), &making);
             if stream::is_lossy(&made) {
-                comes_back::<T>(device, &stream, &made, &format!("{} {extents:?}, wild {wild}, {bound}", T::TYPE));
+                comes_back(device, &stream, &made, &format!("{} {extents:?}, wild {wild}, {bound}", T::TYPE));
             }
         }
     }
@@ -61,7 +61,7 @@ fn blocks_in_slices_and_on_a_grid_come_back() {
         let bytes = bytes_of::<f32>(&(0..count).map(value).collect::<Vec<_>>());
         let making = Making { tile_size: TileSize::Block, ..Making::default() };
         let made = compress(&bytes, ElementType::F32, extents, Bound::Abs(0.02), &making);
-        comes_back::<f32>(device, &stream, &made, &format!("{extents:?} grid {grid}"));
+        comes_back(device, &stream, &made, &format!("{extents:?} grid {grid}"));
     }
 }
 
@@ -84,7 +84,7 @@ fn blocks_with_masks_come_back() {
             Making { tile_size: TileSize::Block, fill: Fill::of(&[-9999.0, 1e20]).unwrap(), ..Making::default() };
         for bound in [0.5, 0.001] {
             let made = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, Bound::Abs(bound), &making);
-            comes_back::<f32>(device, &stream, &made, &format!("{extents:?} {bound}"));
+            comes_back(device, &stream, &made, &format!("{extents:?} {bound}"));
         }
     }
 }

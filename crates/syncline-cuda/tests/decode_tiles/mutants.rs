@@ -105,7 +105,7 @@ fn mutants_have_the_cpus_verdict(number: usize) {
         }
         repair_checksums(&mut bytes);
         let what = format!("stream {number}, mutant {mutant}");
-        match (try_decompress(&bytes), on_gpu::<f32>(&mut decompressor, &stream, &bytes)) {
+        match (try_decompress(&bytes), on_gpu(&mut decompressor, &stream, &bytes)) {
             (Ok(theirs), Ok(out)) => {
                 let wrong = out.iter().zip(&theirs).position(|(a, b)| a != b);
                 assert!(out == theirs, "{what}: differs at element {:?}", wrong.map(|at| at / 4));
@@ -115,7 +115,7 @@ fn mutants_have_the_cpus_verdict(number: usize) {
             (theirs, ours) => panic!("{what}: the CPU says {:?}, the GPU {:?}", theirs.err(), ours.err()),
         }
     }
-    assert_eq!(on_gpu::<f32>(&mut decompressor, &stream, good).unwrap(), expected, "undamaged after all");
+    assert_eq!(on_gpu(&mut decompressor, &stream, good).unwrap(), expected, "undamaged after all");
     // Hardly any damage to the words of blocks leaves states as they end.
     assert!(refused > mutants / 3 && read >= mutants / 300, "{refused} of {mutants} refused, {read} read");
 }

@@ -54,7 +54,7 @@ fn predictors_and_schemes_of_any_tile_give_the_cpus_values() {
                 repair_checksums(&mut bytes);
                 let expected = try_decompress(&bytes).unwrap();
                 different += usize::from(expected != try_decompress(&good).unwrap());
-                let out = on_gpu::<f32>(&mut decompressor, &stream, &bytes).unwrap();
+                let out = on_gpu(&mut decompressor, &stream, &bytes).unwrap();
                 let wrong = out.iter().zip(&expected).position(|(a, b)| a != b);
                 let what = format!("{extents:?} {tile_size:?} scheme {scheme} predictors from {first}");
                 assert!(out == expected, "{what}: differs at element {:?}", wrong.map(|at| at / 4));
@@ -82,7 +82,7 @@ fn large_codes_and_dense_strips_come_back() {
         for bound in [1e-2, 1e-4] {
             let made =
                 compress(&bytes_of::<f64>(&values), ElementType::F64, extents, Bound::Abs(bound), &Making::default());
-            comes_back::<f64>(device, &stream, &made, &format!("{extents:?} {bound}"));
+            comes_back(device, &stream, &made, &format!("{extents:?} {bound}"));
         }
     }
 }
@@ -135,7 +135,7 @@ fn ordinary_tiles_are_not_left_over() {
             };
             let what = format!("{extents:?} {tile_size:?} noise {noise}");
             assert_eq!(left_over::<f32>(device, &stream, &made(&values)), 0, "{what}");
-            comes_back::<f32>(device, &stream, &made(&values), &what);
+            comes_back(device, &stream, &made(&values), &what);
             // A value that no code has makes one tile special.
             let mut special = values.clone();
             special[1000] = f64::INFINITY;

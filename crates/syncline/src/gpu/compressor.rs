@@ -6,14 +6,14 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use syncline_core::array::{Element, ElementType, Shape};
+use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::compress_bound;
-use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{
@@ -23,7 +23,6 @@ use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
-use crate::backend::type_obstacle;
 use crate::io::ReadAt;
 use crate::options::CompressOptions;
 use crate::report::Summary;
@@ -281,9 +280,6 @@ impl Compressor {
                 options.coder()
             )));
         }
-        if !lossless && let Some(obstacle) = type_obstacle(element_type) {
-            return Err(CudaError::Unsupported(obstacle));
-        }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody else uses them meanwhile.
@@ -307,7 +303,8 @@ impl Compressor {
                 let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
                 let array = DeviceArray { stream: &self.stream, bytes: &input };
                 let array = ArraySource::new(&array, 0, element_type);
-                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved)?;
+                let sizes: &[TileSize] = if element_type.is_computed() { &TileSize::ALL } else { &TileSize::TILES };
+                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved, sizes)?;
             }
             compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
         };
@@ -393,39 +390,30 @@ impl Compressor {
         unsafe { self.wait_for(stream) }.map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
         let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
-        let (header, elements) = (info.header(), info.elements() as usize);
+        let header = info.header();
         check_len(output, info.decompressed_len(), "the output").map_err(error)?;
         check_alignment(output, header.element_type.size(), "the output").map_err(error)?;
-        let result = match (header.pipeline, header.element_type) {
-            (Pipeline::Lossless, _) => {
-                // SAFETY: as for the input; the caller promises that nobody else reads or writes the output.
-                let mut output = unsafe { borrow::<u8>(&self.stream, output, output.len) };
+        // SAFETY: as for the input; the caller promises that nobody else reads or writes the output.
+        let mut output = unsafe { borrow::<u8>(&self.stream, output, output.len) };
+        let result = match header.pipeline {
+            Pipeline::Lossless => {
                 LosslessDecompressor::new(self.device, self.stream.clone(), info).and_then(|mut decompressor| {
                     decompressor.decompress(&input.as_view(), &mut output.view())?;
                     decompressor.check()
                 })
             }
-            (_, ElementType::F32) => {
-                // SAFETY: as above; the length and the alignment were checked, and any bits are an f32.
-                let mut output = unsafe { borrow::<f32>(&self.stream, output, elements) };
-                self.decompress_lossy(info, &input.as_view(), &mut output.view())
-            }
-            _ => {
-                // SAFETY: as above; other types than f32 and f64 were refused.
-                let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
-                self.decompress_lossy(info, &input.as_view(), &mut output.view())
-            }
+            _ => self.decompress_lossy(info, &input.as_view(), &mut output.view()),
         };
         self.settle(result).map_err(error)
     }
 
     /// Decompresses a lossy stream and waits for it. The decompressor is kept for the next call, except after an error:
     /// what a damaged stream states may make it large.
-    fn decompress_lossy<E: Element + DeviceRepr>(
+    fn decompress_lossy(
         &mut self,
         info: &StreamInfo,
         input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, E>,
+        output: &mut CudaViewMut<'_, u8>,
     ) -> std::result::Result<(), CudaError> {
         let mut decompressor = match self.decompressor.take() {
             Some(former) => former.for_stream(self.device, info)?,

@@ -5,7 +5,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use syncline_core::array::ElementType;
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::Result;
 use syncline_cuda::cudarc::driver::CudaStream;
@@ -67,26 +66,15 @@ impl Decompressor {
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if a length does not match, `input` is not aligned to
     /// 16 bytes, or `output` is not aligned to its elements. [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
     pub unsafe fn decompress(&mut self, input: DeviceBytes, output: DeviceBytes) -> Result<()> {
-        let elements = self.info.elements() as usize;
         check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
         check_len(output, self.info.decompressed_len(), "the output").map_err(error)?;
         check_alignment(output, self.info.header().element_type.size(), "the output").map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
         let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
         let input = input.as_view();
-        let result = match self.info.header().element_type {
-            ElementType::F32 => {
-                // SAFETY: as above; the length and the alignment were checked, and any bits are an f32.
-                let mut output = unsafe { borrow::<f32>(&self.stream, output, elements) };
-                self.inner.decompress(&input, &mut output.view())
-            }
-            _ => {
-                // SAFETY: as above; other types than f32 and f64 were refused when this object was made.
-                let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
-                self.inner.decompress(&input, &mut output.view())
-            }
-        };
-        result.map_err(error)
+        // SAFETY: as above; the length was checked.
+        let mut output = unsafe { borrow::<u8>(&self.stream, output, output.len) };
+        self.inner.decompress(&input, &mut output.view()).map_err(error)
     }
 
     /// Waits for the stream, and reports damage that the last decompression found. The contents of its output are

@@ -4,12 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytemuck::Zeroable;
-use syncline_core::array::{Element, ElementType};
 use syncline_core::bound::Pipeline;
-use syncline_core::error::{Error, Result};
-use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, ValidAsZeroBits};
-use syncline_cuda::device::{view_bytes, view_bytes_mut};
+use syncline_core::error::Result;
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::lossless::LosslessDecompressor;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
@@ -22,15 +19,6 @@ use crate::io::ReadAt;
 use crate::options::Meter;
 use crate::pool::Pool;
 
-/// An element that devices decompress to.
-trait DeviceElement: Element + DeviceRepr + ValidAsZeroBits + Default + Zeroable {}
-impl DeviceElement for f32 {}
-impl DeviceElement for f64 {}
-impl DeviceElement for u8 {}
-impl DeviceElement for u16 {}
-impl DeviceElement for u32 {}
-impl DeviceElement for u64 {}
-
 /// Takes elements as they come: number of the part, first element in the array, bytes.
 type Put<'p> = dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync + 'p;
 
@@ -41,30 +29,7 @@ pub(crate) struct Decompression<'g> {
     /// Elements that are wanted.
     wanted: Range<u64>,
     batches: Vec<LayerBatch>,
-    lanes: Lanes<'g>,
-}
-
-/// By element; without loss, by words of its width.
-enum Lanes<'g> {
-    F32(Vec<Lane<'g, f32>>),
-    F64(Vec<Lane<'g, f64>>),
-    U8(Vec<Lane<'g, u8>>),
-    U16(Vec<Lane<'g, u16>>),
-    U32(Vec<Lane<'g, u32>>),
-    U64(Vec<Lane<'g, u64>>),
-}
-
-impl Lanes<'_> {
-    fn count(&self) -> usize {
-        match self {
-            Self::F32(lanes) => lanes.len(),
-            Self::F64(lanes) => lanes.len(),
-            Self::U8(lanes) => lanes.len(),
-            Self::U16(lanes) => lanes.len(),
-            Self::U32(lanes) => lanes.len(),
-            Self::U64(lanes) => lanes.len(),
-        }
-    }
+    lanes: Vec<Lane<'g>>,
 }
 
 /// What decompresses a stream of either kind.
@@ -75,12 +40,12 @@ enum Engine {
 
 impl Engine {
     /// Decompresses tiles to a slab that starts with element `first_element`, and waits for them.
-    fn tiles<E: DeviceElement>(
+    fn tiles(
         &mut self,
         input: &CudaView<'_, u8>,
         input_offset: u64,
         tiles: Range<u64>,
-        slab: &mut CudaViewMut<'_, E>,
+        slab: &mut CudaViewMut<'_, u8>,
         first_element: u64,
     ) -> CudaResult<()> {
         match self {
@@ -89,7 +54,7 @@ impl Engine {
                 engine.check()
             }
             Self::Lossless(engine) => {
-                engine.decompress_tiles(input, input_offset, tiles, &mut view_bytes_mut(slab), first_element)?;
+                engine.decompress_tiles(input, input_offset, tiles, slab, first_element)?;
                 engine.check()
             }
         }
@@ -97,11 +62,11 @@ impl Engine {
 }
 
 /// A stream of a device with all it needs.
-struct Lane<'g, E> {
+struct Lane<'g> {
     engine: Engine,
     stream: Arc<CudaStream>,
     records: CudaSlice<u8>,
-    slab: CudaSlice<E>,
+    slab: CudaSlice<u8>,
     loader: Loader<'g>,
     outbound: Ring<'g>,
 }
@@ -144,23 +109,7 @@ impl<'g> Decompression<'g> {
         let work = Work { info: &info, batches: &batches, piece };
         // Lane after lane goes to the next device, as batches go to the next lane.
         let devices = (0..lanes_each).flat_map(|_| gpus.0[..devices].iter());
-        fn made<'g, E: DeviceElement>(
-            devices: impl Iterator<Item = &'g &'static Gpu>,
-            work: &Work<'_>,
-        ) -> Result<Vec<Lane<'g, E>>> {
-            devices.map(|gpu| Lane::new(gpu, work)).collect()
-        }
-        let lanes = match (info.header().pipeline, element_type) {
-            (Pipeline::Lossless, element) => match element.size() {
-                1 => Lanes::U8(made(devices, &work)?),
-                2 => Lanes::U16(made(devices, &work)?),
-                4 => Lanes::U32(made(devices, &work)?),
-                _ => Lanes::U64(made(devices, &work)?),
-            },
-            (_, ElementType::F32) => Lanes::F32(made(devices, &work)?),
-            (_, ElementType::F64) => Lanes::F64(made(devices, &work)?),
-            (_, other) => return Err(Error::gpu(format!("{other} is not decompressed on the GPU"))),
-        };
+        let lanes = devices.map(|gpu| Lane::new(gpu, &work)).collect::<Result<_>>()?;
         Ok(Self { _gpus: gpus, info, wanted, batches, lanes })
     }
 
@@ -178,16 +127,9 @@ impl<'g> Decompression<'g> {
         meter: &Meter,
         put: &Put<'_>,
     ) -> Result<()> {
-        let threads = pool.threads().div_ceil(self.lanes.count());
+        let threads = pool.threads().div_ceil(self.lanes.len());
         let job = Job { source, info: &self.info, batches: &self.batches, wanted: &self.wanted, threads, meter, put };
-        match &mut self.lanes {
-            Lanes::F32(lanes) => run(lanes, &job),
-            Lanes::F64(lanes) => run(lanes, &job),
-            Lanes::U8(lanes) => run(lanes, &job),
-            Lanes::U16(lanes) => run(lanes, &job),
-            Lanes::U32(lanes) => run(lanes, &job),
-            Lanes::U64(lanes) => run(lanes, &job),
-        }
+        run(&mut self.lanes, &job)
     }
 }
 
@@ -220,7 +162,7 @@ struct Job<'a, S: ?Sized> {
     put: &'a Put<'a>,
 }
 
-fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_, S>) -> Result<()> {
+fn run<S: ReadAt + ?Sized>(lanes: &mut [Lane<'_>], job: &Job<'_, S>) -> Result<()> {
     let count = lanes.len();
     let failed = &AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -241,7 +183,7 @@ fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_
     })
 }
 
-impl<'g, E: DeviceElement> Lane<'g, E> {
+impl<'g> Lane<'g> {
     fn new(gpu: &'g Gpu, work: &Work<'_>) -> Result<Self> {
         Self::build(gpu, work).map_err(failure)
     }
@@ -254,7 +196,7 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
             longest.unwrap_or(0).max(1) as usize
         };
         let records = most(&|batch| record_range(work.info, batch));
-        let elements = most(&|batch| batch.elements.clone());
+        let bytes = most(&|batch| batch.elements.clone()) * work.info.header().element_type.size();
         Ok(Self {
             engine: match work.info.header().pipeline {
                 Pipeline::Lossless => {
@@ -263,7 +205,7 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
                 _ => Engine::Lossy(Box::new(Decompressor::new(device, stream.clone(), work.info)?)),
             },
             records: stream.alloc_zeros(records).allocating(records as u64)?,
-            slab: stream.alloc_zeros(elements).allocating((elements * size_of::<E>()) as u64)?,
+            slab: stream.alloc_zeros(bytes).allocating(bytes as u64)?,
             loader: Loader::new(gpu, &stream, work.piece),
             outbound: Ring::new(gpu, &stream, work.piece),
             stream,
@@ -278,7 +220,8 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
         self.loader.load(job.threads, length, &mut self.records.as_view_mut(), read)?;
         let input = self.records.slice(..length);
         let elements = batch.elements.clone();
-        let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize);
+        let size = job.info.header().element_type.size();
+        let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize * size);
         // Nothing is handed on before it is known to be right.
         self.engine.tiles(&input, bytes.start, batch.tiles.clone(), slab, elements.start).map_err(failure)?;
         self.hand_out(job, number, &elements)
@@ -287,18 +230,20 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
     /// Copies a batch's elements back and hands them on, a piece while the next is being copied.
     fn hand_out<S: ?Sized>(&mut self, job: &Job<'_, S>, number: usize, elements: &Range<u64>) -> Result<()> {
         let wanted = part(&job.batches[number], job.wanted);
-        let length = (self.outbound.bytes() / size_of::<E>()) as u64;
+        let size = job.info.header().element_type.size();
+        let length = (self.outbound.bytes() / size) as u64;
         let pieces = || (wanted.start..wanted.end).step_by(length as usize).map(|at| at..(at + length).min(wanted.end));
         let mut ahead = pieces().take(BUFFERS);
         let first = self.outbound.turn();
         let queue = |outbound: &mut Ring, piece: Range<u64>| {
-            let view = self.slab.slice((piece.start - elements.start) as usize..(piece.end - elements.start) as usize);
-            outbound.take_turn().and_then(|buffer| buffer.read(&view_bytes(&view))).map_err(failure)
+            let place = |element: u64| (element - elements.start) as usize * size;
+            let view = self.slab.slice(place(piece.start)..place(piece.end));
+            outbound.take_turn().and_then(|buffer| buffer.read(&view)).map_err(failure)
         };
         ahead.try_for_each(|piece| queue(&mut self.outbound, piece))?;
         let mut later = pieces().skip(BUFFERS);
         for (i, piece) in pieces().enumerate() {
-            let bytes = (piece.end - piece.start) as usize * size_of::<E>();
+            let bytes = (piece.end - piece.start) as usize * size;
             let buffer = self.outbound.taken(first + i);
             (job.put)(number, piece.start, &buffer.wait().map_err(failure)?[..bytes])?;
             job.meter.advance(piece.end - piece.start)?;
@@ -310,7 +255,7 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
     }
 }
 
-impl<E> Drop for Lane<'_, E> {
+impl Drop for Lane<'_> {
     fn drop(&mut self) {
         // Work may be queued after an error; what it uses must not go before it.
         let _ = self.stream.synchronize();

@@ -272,6 +272,44 @@ fn check_decompression(
     assert!(whole == expected[wanted.start as usize * size..wanted.end as usize * size], "{what} {wanted:?}");
 }
 
+/// Blocks of other types than `f32` and `f64` have no kernels.
+#[test]
+fn blocks_of_other_types_are_left_to_the_cpu() {
+    if gpus().is_none() {
+        return;
+    }
+    let shape = Shape::new(&[20, 33, 18]).unwrap();
+    let blocks = Advanced::default().with_tile(TileSize::Block);
+    for element in [ElementType::F16, ElementType::Bf16, ElementType::I16, ElementType::U64] {
+        let bytes: Vec<u8> = (0..shape.len())
+            .map(|i| element.bits_of_number((40.0 + 30.0 * (i as f64 * 0.02).sin()).round()).unwrap())
+            .flat_map(|bits| bits.to_le_bytes()[..element.size()].to_vec())
+            .collect();
+        let run = |backend| {
+            let options = CompressOptions::new(Bound::Abs(2.0)).with_advanced(blocks).with_backend(backend);
+            let mut stream = Vec::new();
+            let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut stream).unwrap();
+            (stream, summary.execution)
+        };
+        let (expected, _) = run(Backend::Cpu);
+        let back = decompress(&expected, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
+        let file = StreamFile::open(expected.as_slice()).unwrap();
+        assert_eq!(file.header().tile_size, TileSize::Block, "{element}");
+        for backend in [Backend::Auto, Backend::Cuda(CudaDevices::One(0))] {
+            let (stream, compressed_by) = run(backend);
+            assert!(stream == expected && !compressed_by.on_gpu(), "{element}: {compressed_by}");
+            let options = DecompressOptions::default().with_backend(backend);
+            assert!(decompress(&expected, &options).unwrap() == back, "{element}");
+            let mut into = vec![0xA5; back.bytes().len()];
+            let decompressed_by = file.decompress_into(&mut into, &options).unwrap();
+            assert!(into == back.bytes() && !decompressed_by.on_gpu(), "{element}: {decompressed_by}");
+            for execution in [compressed_by, decompressed_by] {
+                assert!(execution.reason.contains(&format!("blocks of {element}")), "{execution}");
+            }
+        }
+    }
+}
+
 /// Through the public functions: files, PSNR, fill, what falls back to the CPU, damage, cancellation.
 #[test]
 fn the_library_says_where_it_worked() {
@@ -313,7 +351,7 @@ fn the_library_says_where_it_worked() {
         let expected = file.decompress(&cpu).unwrap();
         assert!(file.decompress(&gpu).unwrap() == expected, "{options:?}");
         let mut into = vec![0xA5; expected.bytes().len()];
-        assert_eq!(file.decompress_into(&mut into, &gpu).unwrap().on_gpu(), on_gpu);
+        assert!(file.decompress_into(&mut into, &gpu).unwrap().on_gpu());
         assert!(into == expected.bytes());
         for region in [
             [3..17, 0..extents[1], 0..extents[2]],

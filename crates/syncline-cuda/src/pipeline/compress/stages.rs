@@ -53,10 +53,6 @@ fn form_of(header: &Header, interpolates: bool) -> Result<Form> {
         Pipeline::LogQuantized => true,
         pipeline => return Err(CudaError::invalid(format!("{pipeline} streams have no bound"))),
     };
-    if !header.element_type.is_computed() {
-        let text = format!("arrays of {} are not compressed with a bound on the GPU: use the CPU", header.element_type);
-        return Err(CudaError::Unsupported(text));
-    }
     Ok(Form {
         element_type: header.element_type,
         logarithm,

@@ -1,0 +1,266 @@
+//! Lossless chunks of numbers that the CPU writes are decoded on the device to the same elements: every mode, element
+//! type, and predictor, masks, parts of arrays, and damage.
+
+mod common;
+#[path = "common/stream.rs"]
+mod stream;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use common::{Random, damage, pick, unless_tiny};
+use cudarc::driver::CudaStream;
+use stream::{Whole, parallel, repair_checksum, try_decompress};
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::Resolved;
+use syncline_core::container::{ChunkKind, Header, RECORD_HEADER_LEN, table_and_trailer};
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::{Coder, CoderOptions, EncodeScratch, encode_chunk};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::Device;
+use syncline_cuda::error::CudaError;
+use syncline_cuda::lossless::LosslessDecompressor;
+use syncline_cuda::pipeline::StreamInfo;
+
+const POISON: u8 = 0x5c;
+/// Where the plan of a record of numbers starts: behind the header and the table of sections.
+const PLAN_AT: usize = (RECORD_HEADER_LEN + 40).next_multiple_of(16);
+
+fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
+    let device = common::device()?;
+    Some((device, device.context().new_stream().unwrap()))
+}
+
+/// An array and its records, as the CPU writes them.
+struct Numbers {
+    name: String,
+    header: Header,
+    bytes: Vec<u8>,
+    records: Vec<Vec<u8>>,
+}
+
+impl Numbers {
+    /// Makes an array of elements with these bits, in chunks of so many tiles.
+    fn new(name: &str, element: ElementType, extents: &[u64], tiles: u32, bits: impl Fn(u64) -> u64) -> Self {
+        let shape = Shape::new(extents).unwrap();
+        let bytes: Vec<u8> = (0..shape.len()).flat_map(|i| bits(i).to_le_bytes()[..element.size()].to_vec()).collect();
+        let geometry = Geometry::with_chunk_tiles(shape, tiles).unwrap();
+        let header = Header::new(element, shape, IndexKind::Symbol, &Resolved::lossless());
+        let header = Header { chunk_tiles: geometry.tiles_per_chunk(), ..header };
+        let options = CoderOptions { coder: Coder::Numbers, ..CoderOptions::default() };
+        let records = parallel(geometry.chunks() as usize, |chunk| {
+            let (mut record, mut scratch) = (Vec::new(), EncodeScratch::default());
+            let source = Whole(&bytes);
+            encode_chunk(&header, &geometry, chunk as u64, &source, &options, &mut scratch, &mut record).unwrap();
+            record
+        });
+        Self { name: format!("{name} {element} {shape}"), header, bytes, records }
+    }
+
+    fn stream(&self, records: &[Vec<u8>]) -> Vec<u8> {
+        let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
+        let parts = [vec![self.header.to_bytes().to_vec()], records.to_vec()];
+        [parts.concat(), vec![table_and_trailer(&self.header, &lengths)]].concat().concat()
+    }
+
+    /// Returns the modes, the symbols, the predictors, and the masks of its chunks.
+    fn plans(&self) -> impl Iterator<Item = [u8; 4]> {
+        let is_numbers = |record: &&Vec<u8>| record[16] == ChunkKind::Numbers as u8;
+        let plans = self.records.iter().filter(is_numbers).map(|record| &record[PLAN_AT..PLAN_AT + 5]);
+        plans.map(|plan| [plan[0], plan[2], plan[3], plan[4]])
+    }
+}
+
+fn on_gpu(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], batch_bytes: u64) -> Result<Vec<u8>, CudaError> {
+    let info = StreamInfo::from_bytes(bytes)?;
+    let input = stream.clone_htod(bytes).unwrap();
+    let length = info.decompressed_len() as usize;
+    let mut output = stream.clone_htod(&vec![POISON; length + 64]).unwrap();
+    let decompressor = LosslessDecompressor::new(device, stream.clone(), &info)?;
+    let mut decompressor = decompressor.with_batch_bytes(batch_bytes);
+    let done = decompressor.decompress(&input.as_view(), &mut output.slice_mut(..length));
+    let done = done.and_then(|()| decompressor.check());
+    let mut made = stream.clone_dtoh(&output).unwrap();
+    assert!(made[length..].iter().all(|&byte| byte == POISON), "nothing is written behind the output");
+    made.truncate(length);
+    done.map(|()| made)
+}
+
+/// Checks that a stream is decompressed to the array, as a whole and in parts.
+fn comes_back(device: &Device, stream: &Arc<CudaStream>, numbers: &Numbers) {
+    let made = numbers.stream(&numbers.records);
+    for batch_bytes in unless_tiny(&[1u64 << 28, 1][..], &[1 << 28]) {
+        let back =
+            on_gpu(device, stream, &made, *batch_bytes).unwrap_or_else(|error| panic!("{}: {error}", numbers.name));
+        let wrong = back.iter().zip(&numbers.bytes).position(|(a, b)| a != b);
+        assert!(back == numbers.bytes, "{}: differs at byte {wrong:?}", numbers.name);
+    }
+    let info = StreamInfo::from_bytes(&made).unwrap();
+    let (geometry, size) = (info.geometry().clone(), numbers.header.element_type.size());
+    let part = geometry.tiles() / 3..geometry.tiles().div_ceil(2);
+    if part.is_empty() {
+        return;
+    }
+    let span = info.bytes_of(info.chunks_of(part.clone()));
+    let input = stream.clone_htod(&made[span.start as usize..span.end as usize]).unwrap();
+    let mut expected = vec![POISON; numbers.bytes.len()];
+    let mut output = stream.clone_htod(&expected).unwrap();
+    let mut decompressor = LosslessDecompressor::new(device, stream.clone(), &info).unwrap();
+    let room = &mut output.as_view_mut();
+    decompressor.decompress_tiles(&input.as_view(), span.start, part.clone(), room, 0).unwrap();
+    decompressor.check().unwrap();
+    for tile in geometry.range(part.clone()) {
+        let [b, z, y, x] = tile.origin;
+        let [nz, ny, nx] = tile.extent.map(|extent| extent as u64);
+        for (dz, dy) in (0..nz).flat_map(|dz| (0..ny).map(move |dy| (dz, dy))) {
+            let first = geometry.element([b, z + dz, y + dy, x]) as usize * size;
+            let row = first..first + nx as usize * size;
+            expected[row.clone()].copy_from_slice(&numbers.bytes[row]);
+        }
+    }
+    assert!(stream.clone_dtoh(&output).unwrap() == expected, "{}: tiles {part:?}", numbers.name);
+}
+
+/// Returns the bits of a floating-point element.
+fn float(element: ElementType, value: f64) -> u64 {
+    if element == ElementType::F32 { u64::from((value as f32).to_bits()) } else { value.to_bits() }
+}
+
+/// Returns arrays of an element type that are coded in different ways.
+fn arrays(element: ElementType) -> Vec<Numbers> {
+    let shapes = unless_tiny([&[9001u64][..], &[90, 150], &[20, 33, 30]], [&[3333], &[40, 66], &[9, 17, 16]]);
+    let all = u64::MAX >> (64 - 8 * element.size());
+    let mut found = Vec::new();
+    let mut add = |name: &str, bits: &dyn Fn(u64) -> u64| {
+        for extents in shapes {
+            found.push(Numbers::new(name, element, extents, 3, bits));
+        }
+    };
+    add("ramps", &|i| i / 3 + Random(i).below(2));
+    add("waves", &|i| (((i % 66) as f64 * 0.1).sin() * 30.0 + (i as f64 * 0.003).cos() * 40.0 + 90.0) as u64);
+    add("few values", &|i| Random(i / 5).below(2));
+    add("noise", &|i| Random(i).next());
+    add("trailing zeros", &|i| (Random(i).next() << (i % 3 * 2)) & 0x7FFF_F0F0);
+    add("a pattern", &|i| if i % 100 < 30 { all } else { 1000 + Random(i).below(7) });
+    add("tiles of a pattern", &|i| if i / 700 % 2 == 0 { all } else { 77 });
+    match element {
+        ElementType::F32 | ElementType::F64 => {
+            add("hundredths", &|i| float(element, ((i as f64 * 0.01).sin() * 5e3).round() / 100.0));
+            add("hundredths and others", &|i| {
+                let value = ((i as f64 * 0.01).sin() * 5e3).round() / 100.0;
+                float(element, if i % 41 == 7 { value + 1e-5 } else { value })
+            });
+            add("steps", &|i| float(element, ((i as f64 * 0.02).sin() * 900.0).round() * 3.28 + 0.5));
+            add("steps and units", &|i| {
+                float(element, ((i as f64 * 0.02).sin() * 900.0).round() * 0.001).wrapping_add(Random(i).below(3))
+            });
+            add("hundredths and NaN", &|i| {
+                float(element, if i / 50 % 3 == 0 { f64::NAN } else { (i % 977) as f64 / 100.0 })
+            });
+        }
+        _ if element.is_integer() => add("multiples", &|i| 7 + 12 * (i / 9 + Random(i).below(3))),
+        _ => {}
+    }
+    found
+}
+
+#[test]
+fn numbers_of_every_type_and_mode_come_back() {
+    let Some((device, stream)) = device() else { return };
+    let (mut seen, mut number) = ([const { BTreeSet::new() }; 4], 0);
+    for element in ElementType::ALL {
+        for array in arrays(element) {
+            for plan in array.plans() {
+                seen.iter_mut().zip(plan).for_each(|(seen, value): (&mut BTreeSet<u8>, _)| {
+                    seen.insert(value);
+                });
+            }
+            number += 1;
+            if unless_tiny(true, number % 5 == 0) {
+                comes_back(device, &stream, &array);
+            }
+        }
+    }
+    let [modes, tuples, predictors, masks] = seen;
+    assert!(modes.len() == 4 && tuples.len() == 4 && masks.len() == 2, "{modes:?} {tuples:?} {masks:?}");
+    assert!(predictors.len() >= 6, "{predictors:?}");
+}
+
+#[test]
+fn empty_and_tiny_arrays_come_back() {
+    let Some((device, stream)) = device() else { return };
+    for element in [ElementType::U8, ElementType::Bf16, ElementType::F32, ElementType::I64] {
+        for extents in [&[0u64][..], &[1], &[2, 2], &[3, 1, 5], &[1100]] {
+            comes_back(device, &stream, &Numbers::new("tiny", element, extents, 1, |i| 5 + i));
+        }
+    }
+}
+
+/// Every mode and predictor, whatever an encoder would take: the plan of a record is replaced.
+#[test]
+fn plans_that_no_encoder_writes_are_read() {
+    let Some((device, stream)) = device() else { return };
+    for (element, extents) in [(ElementType::F32, &[9u64, 17, 16][..]), (ElementType::F64, &[40, 66])] {
+        let units =
+            |i| float(element, ((i as f64 * 0.02).sin() * 900.0).round() * 0.001).wrapping_add(Random(i).below(3));
+        let array = Numbers::new("units", element, extents, 99, units);
+        let plan = array.plans().next().expect("numbers");
+        assert_eq!(plan[0], 3, "with rests");
+        for (mode, operations) in [(3, 0), (3, 1), (3, 2), (4, 0)] {
+            for predictor in (1..=8).step_by(unless_tiny(1, 3)) {
+                let mut records = array.records.clone();
+                for record in &mut records {
+                    (record[PLAN_AT], record[PLAN_AT + 1], record[PLAN_AT + 3]) = (mode, operations, predictor);
+                    repair_checksum(record);
+                }
+                let made = array.stream(&records);
+                let found = on_gpu(device, &stream, &made, 1 << 28).unwrap();
+                assert!(found == try_decompress(&made).unwrap(), "{element}, {mode}, {operations}, {predictor}");
+            }
+        }
+    }
+}
+
+/// Damage that no checksum detects: flipped bits in every part, wrong lengths and counts, truncated records.
+#[test]
+fn damage_is_found_where_the_cpu_finds_it() {
+    let Some((device, stream)) = device() else { return };
+    let (mut found, mut harmless) = (0, 0);
+    let rounds = pick(400, unless_tiny(60, 16));
+    for (number, element) in
+        [ElementType::F32, ElementType::U16, ElementType::I64, ElementType::U8].into_iter().enumerate()
+    {
+        for array in arrays(element).into_iter().skip(number % 2).step_by(unless_tiny(2, 7)) {
+            let mut random = Random(number as u64 + 77);
+            for round in 0..rounds {
+                let mut damaged = array.records.clone();
+                let own = random.below(damaged.len() as u64) as usize;
+                let record = &mut damaged[own];
+                let length = record.len() as u64;
+                match round % 4 {
+                    0 => damage::flip(record, &mut random, 0..length),
+                    1 => damage::flip(record, &mut random, 32..length.min(232)),
+                    2 => damage::lie(record, &mut random, 32, (length - 32).min(120) / 4),
+                    _ => damage::cut(record, &mut random),
+                }
+                if round % 8 != 0 {
+                    repair_checksum(record);
+                }
+                let made = array.stream(&damaged);
+                let what = format!("{}, round {round}", array.name);
+                match (try_decompress(&made), on_gpu(device, &stream, &made, 1 << 28)) {
+                    (Ok(cpu), Ok(gpu)) => {
+                        assert!(cpu == gpu, "{what}: other elements than the CPU's");
+                        harmless += 1;
+                    }
+                    (Err(_), Err(CudaError::Core(_))) => found += 1,
+                    (Ok(_), Err(error)) => panic!("{what}: only the device finds: {error}"),
+                    (Err(error), Ok(_)) => panic!("{what}: only the CPU finds: {error}"),
+                    (_, Err(error)) => panic!("{what}: {error}"),
+                }
+            }
+        }
+    }
+    assert!(found > rounds && harmless > rounds / 16, "{found} found, {harmless} harmless");
+}
