@@ -16,12 +16,12 @@ __device__ inline uint32_t kind_of(const BlockClass &of) { return of.level == 0 
 
 // Contexts of a kind that have a meaning beside magnitudes.
 struct KindContexts {
-    uint32_t quiet, masked, flag, flagged;
+    uint32_t calm, masked, flag, flagged;
 
     __device__ inline explicit KindContexts(uint32_t kind)
-        : quiet(kind * blocks::OF_KIND), masked(quiet + blocks::OF_KIND - 1),
+        : calm(kind * blocks::OF_KIND), masked(calm + blocks::OF_KIND - 1),
           flag(blocks::KINDS * blocks::OF_KIND + kind), flagged(flag + blocks::KINDS) {}
-    __device__ inline bool is_quiet(uint32_t context) const { return context == quiet || context == masked; }
+    __device__ inline bool is_calm(uint32_t context) const { return context == calm || context == masked; }
 };
 
 // Returns whether a context has nothing in common with the one before.

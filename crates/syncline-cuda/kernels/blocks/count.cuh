@@ -28,12 +28,12 @@ __device__ inline void count_class(const Code &code, const BlockShape &shape, co
     for (uint32_t run = warp_id() * RUN; run < all; run += THREADS / WARP * RUN) {
         const uint32_t count = min_of(all - run, RUN);
         for_each_segment(code, neighbors, kind, elements, own, run, count, [&](const CodedSegment &segment) {
-            flags += segment.is_quiet && !segment.is_flagged;
+            flags += segment.is_calm && !segment.is_flagged;
             if (segment.is_flagged && lane_id() == 0) {
                 atomicAdd(&counts.of[known.flag][blocks::FIRST_MASK], 1);
             }
             if (segment.is_coded() && segment.exists) {
-                if (segment.context == known.quiet && segment.code == 0 && !segment.is_flagged) {
+                if (segment.context == known.calm && segment.code == 0 && !segment.is_flagged) {
                     ++zeros;
                 } else {
                     atomicAdd(&counts.of[segment.coded_context(known)][Symbol(segment.code).symbol], 1);
@@ -44,7 +44,7 @@ __device__ inline void count_class(const Code &code, const BlockShape &shape, co
     zeros = warp_reduce_sum(zeros);
     if (lane_id() == 0) {
         atomicAdd(&counts.of[known.flag][0], flags);
-        atomicAdd(&counts.of[known.quiet][0], zeros);
+        atomicAdd(&counts.of[known.calm][0], zeros);
     }
 }
 

@@ -17,13 +17,13 @@ constexpr uint32_t WARPS = THREADS / WARP;
 struct Coding {
     uint32_t word;
 
-    static constexpr uint32_t QUIET = 1u << 31, MASKED = 1u << 30;
+    static constexpr uint32_t CALM = 1u << 31, MASKED = 1u << 30;
 
     // Nothing is coded: symbol 0 leaves a state as it is.
     __device__ inline static Coding none() { return {TOTAL << 8}; }
     __device__ inline uint32_t table() const { return word & 255; }
     __device__ inline uint32_t of_zero() const { return word >> 8 & (2 * TOTAL - 1); }
-    __device__ inline bool is_quiet() const { return (word & QUIET) != 0; }
+    __device__ inline bool is_calm() const { return (word & CALM) != 0; }
     __device__ inline bool is_masked() const { return (word & MASKED) != 0; }
 };
 
@@ -100,10 +100,10 @@ struct Unit {
         return flags;
     }
 
-    // Decodes a run of `count` elements, of whose segments some are quiet. Called by a whole warp.
-    __device__ inline void decode(const DecodeTables &tables, uint32_t kind, uint32_t quiet, uint32_t count, Run &run) {
+    // Decodes a run of `count` elements, of whose segments some are calm. Called by a whole warp.
+    __device__ inline void decode(const DecodeTables &tables, uint32_t kind, uint32_t calm, uint32_t count, Run &run) {
         const KindContexts known(kind);
-        const CodedSegments segments(quiet, flags(tables, known.flag, __popc(quiet)), count);
+        const CodedSegments segments(calm, flags(tables, known.flag, __popc(calm)), count);
         const Coding flagged = tables.of_contexts[known.flagged];
         const SharedWords own(run.words);
         const auto word_of = [&](uint32_t segment) {
@@ -115,17 +115,17 @@ struct Unit {
             Coding coding{ahead};
             ahead = word_of(segment + 1);
             const uint32_t first = segment * SEGMENT;
-            const bool is_quiet = quiet >> segment & 1, is_flagged = segments.flagged >> segment & 1;
+            const bool is_calm = calm >> segment & 1, is_flagged = segments.flagged >> segment & 1;
             // What is not coded, and most of what is.
-            const bool is_expected_mask = is_quiet && !is_flagged && coding.is_masked();
+            const bool is_expected_mask = is_calm && !is_flagged && coding.is_masked();
             largest = is_expected_mask ? max_of(largest, code_of_mask(0)) : largest;
             if (first + lane_id() < count) {
                 own.store(first + lane_id(), is_expected_mask ? code_of_mask(0) : 0);
             }
-            if (is_empty || (is_quiet && !is_flagged)) {
+            if (is_empty || (is_calm && !is_flagged)) {
                 continue;
             }
-            coding = is_flagged && coding.is_quiet() ? flagged : coding;
+            coding = is_flagged && coding.is_calm() ? flagged : coding;
             const auto of_group = [&](uint32_t begin) {
                 const uint32_t word = __shfl_sync(ALL_LANES, coding.word, (begin + lane_id()) % WARP);
                 return Coding{lane_id() < lanes ? word : Coding::none().word};
@@ -170,8 +170,8 @@ struct Work {
     const BlockShape &shape;
     const CompactBlock &block;
     const DecodeTables &tables;
-    Run *runs;       // one for each warp
-    uint32_t *quiet; // likewise
+    Run *runs;      // one for each warp
+    uint32_t *calm; // likewise
 };
 
 // Decodes the codes of a class that are in a unit. Called by a whole block of threads, or by a warp for itself.
@@ -194,22 +194,22 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
             return first < all ? min_of(all - first, RUN) : 0;
         };
         const uint32_t number = OF_BLOCK ? warp_id() : 0, first = begin + number * RUN, count = count_of(number);
-        const uint32_t quiet =
+        const uint32_t calm =
             find_contexts(code, neighbors, kind, elements, first, count, [&](uint32_t i, uint32_t context) {
-                const uint32_t quiet = context == known.quiet ? Coding::QUIET : 0;
+                const uint32_t calm = context == known.calm ? Coding::CALM : 0;
                 const uint32_t masked = context == known.masked ? Coding::MASKED : 0;
-                run.words[i] = work.tables.of_contexts[context].word | quiet | masked;
+                run.words[i] = work.tables.of_contexts[context].word | calm | masked;
             });
         if (OF_BLOCK) {
-            work.quiet[warp_id()] = quiet;
+            work.calm[warp_id()] = calm;
             __syncthreads();
             for (uint32_t warp = 0; warp < WARPS && warp_id() == 0; ++warp) {
-                unit.decode(work.tables, kind, work.quiet[warp], count_of(warp), work.runs[warp]);
+                unit.decode(work.tables, kind, work.calm[warp], count_of(warp), work.runs[warp]);
             }
             __syncthreads();
         } else {
             __syncwarp();
-            unit.decode(work.tables, kind, quiet, count, run);
+            unit.decode(work.tables, kind, calm, count, run);
             __syncwarp();
         }
         for (uint32_t i = 0; i < count; i += WARP) {
@@ -282,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     extern __shared__ __align__(16) uint8_t near[];
     __shared__ Coding of_contexts[blocks::CONTEXTS];
     __shared__ Run runs[WARPS];
-    __shared__ uint32_t quiet[WARPS];
+    __shared__ uint32_t calm[WARPS];
     launch_dependents_and_wait();
     if (!WantedBlock::exists(parsed, request)) {
         return;
@@ -315,7 +315,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const uint32_t *starts =
         blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
     const DecodeTables of_chunk{SharedWords(near), all, of_contexts};
-    const Found found = decode_codes(input, plan, starts, Work{shape, block, of_chunk, runs, quiet});
+    const Found found = decode_codes(input, plan, starts, Work{shape, block, of_chunk, runs, calm});
     largest = max_of(largest, found.largest);
     // A mask must have a pattern.
     const bool has_masks = is_mask(largest), is_bad = has_masks && mask_of(largest) >= blocks.pattern_count;

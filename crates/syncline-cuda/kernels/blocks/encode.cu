@@ -21,11 +21,11 @@ struct Event {
 };
 static_assert(blocks::CONTEXTS * blocks::INTERVALS <= 1u << Event::BITS_SHIFT, "intervals have numbers of these bits");
 
-// A run in shared memory: the events of its elements, and of its segments those that are quiet, and those of them whose
+// A run in shared memory: the events of its elements, and of its segments those that are calm, and those of them whose
 // flag is set, a bit each.
 struct Run {
     uint32_t events[RUN];
-    uint32_t quiet, flagged, count;
+    uint32_t calm, flagged, count;
     bool any; // whether a code is not 0
 };
 
@@ -107,7 +107,7 @@ struct UnitWriter {
         const SharedWords events(run.events);
         const auto taking = [&](int32_t segment) {
             const uint32_t place = uint32_t(segment) * SEGMENT + lane_id();
-            const bool is_coded = segment >= 0 && (run.quiet & ~run.flagged & 1u << segment % 32) == 0;
+            const bool is_coded = segment >= 0 && (run.calm & ~run.flagged & 1u << segment % 32) == 0;
             return is_coded && place < run.count ? Taking(coding, Event{events.load(place)}) : Taking();
         };
         int32_t segment = int32_t(ceil_div(run.count, SEGMENT)) - 1;
@@ -115,7 +115,7 @@ struct UnitWriter {
         for (; segment >= 0; --segment) {
             const Taking own = ahead;
             ahead = taking(segment - 1);
-            if ((run.quiet & ~run.flagged & 1u << segment) != 0) {
+            if ((run.calm & ~run.flagged & 1u << segment) != 0) {
                 continue;
             }
             const auto of_group = [&](uint32_t begin) { return own.of_lane(begin + lane_id(), lane_id() < lanes); };
@@ -131,10 +131,10 @@ struct UnitWriter {
                 }
             }
         }
-        // The flags of the quiet segments, one behind the other.
-        const bool is_quiet = run.quiet >> lane_id() & 1, is_set = run.flagged >> lane_id() & 1;
-        const uint32_t place = __popc(run.quiet & ((1u << lane_id()) - 1)), count = __popc(run.quiet);
-        const uint32_t flags = warp_reduce_or(is_quiet && is_set ? 1u << place : 0);
+        // The flags of the calm segments, one behind the other.
+        const bool is_calm = run.calm >> lane_id() & 1, is_set = run.flagged >> lane_id() & 1;
+        const uint32_t place = __popc(run.calm & ((1u << lane_id()) - 1)), count = __popc(run.calm);
+        const uint32_t flags = warp_reduce_or(is_calm && is_set ? 1u << place : 0);
         any |= run.any || flags != 0;
         if (count == 0) {
             return;
@@ -177,10 +177,10 @@ struct UnitWork {
         for (uint32_t number = ceil_div(all, window); number-- > 0;) {
             const uint32_t first = number * window + (OF_BLOCK ? warp_id() * RUN : 0);
             const uint32_t count = first < all ? min_of(all - first, RUN) : 0;
-            uint32_t quiet = 0, flagged = 0;
+            uint32_t calm = 0, flagged = 0;
             bool any = false;
             for_each_segment(code, neighbors, kind, elements, own, first, count, [&](const CodedSegment &segment) {
-                quiet |= segment.is_quiet ? 1u << segment.number : 0;
+                calm |= segment.is_calm ? 1u << segment.number : 0;
                 flagged |= segment.is_flagged ? 1u << segment.number : 0;
                 if (segment.exists && segment.is_coded()) {
                     run.events[segment.number * SEGMENT + lane_id()] =
@@ -188,7 +188,7 @@ struct UnitWork {
                     any |= segment.code != 0;
                 }
             });
-            run.quiet = quiet;
+            run.calm = calm;
             run.flagged = flagged;
             run.count = count;
             run.any = __any_sync(ALL_LANES, any);

@@ -40,40 +40,40 @@ struct UnitElements {
     }
 };
 
-// Finds the contexts of a run of `count` elements: calls `store(i, context)`. Returns its quiet segments, a bit each.
+// Finds the contexts of a run of `count` elements: calls `store(i, context)`. Returns its calm segments, a bit each.
 // Called by a whole warp.
 template <typename Code, typename Store>
 __device__ inline uint32_t find_contexts(const Code &code, const Neighbors &neighbors, uint32_t kind,
                                          const UnitElements &elements, uint32_t first, uint32_t count, Store store) {
     const KindContexts known(kind);
-    uint32_t quiet = 0;
+    uint32_t calm = 0;
     for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
         const uint32_t i = segment * SEGMENT + lane_id();
-        bool is_quiet = false;
+        bool is_calm = false;
         uint32_t at[3];
         elements.coordinates(first + segment * SEGMENT, at);
         if (i < count) {
             const uint32_t context = context_of(kind, neighbors.activity(code, at));
             store(i, context);
-            is_quiet = known.is_quiet(context);
+            is_calm = known.is_calm(context);
         }
-        quiet |= __all_sync(ALL_LANES, is_quiet) ? 1u << segment : 0;
+        calm |= __all_sync(ALL_LANES, is_calm) ? 1u << segment : 0;
     }
-    return quiet;
+    return calm;
 }
 
 // A segment of codes that are known, and the lane's element of it.
 struct CodedSegment {
     uint32_t number;
-    bool is_quiet, is_flagged; // has a flag, and that is set
+    bool is_calm, is_flagged; // has a flag, and that is set
     bool exists;
     uint32_t context;
     int32_t code;
 
-    __device__ inline bool is_coded() const { return !is_quiet || is_flagged; }
+    __device__ inline bool is_coded() const { return !is_calm || is_flagged; }
     // Returns the context that the element is coded in.
     __device__ inline uint32_t coded_context(const KindContexts &known) const {
-        return is_flagged && context == known.quiet ? known.flagged : context;
+        return is_flagged && context == known.calm ? known.flagged : context;
     }
 };
 
@@ -88,17 +88,17 @@ __device__ inline void for_each_segment(const Code &code, const Neighbors &neigh
     for (uint32_t number = 0; number * SEGMENT < count; ++number) {
         const uint32_t i = number * SEGMENT + lane_id();
         CodedSegment segment{number, false, false, i < count, 0, 0};
-        bool is_quiet = false, is_expected = false;
+        bool is_calm = false, is_expected = false;
         uint32_t at[3];
         elements.coordinates(first + number * SEGMENT, at);
         if (segment.exists) {
             segment.context = context_of(kind, neighbors.activity(code, at));
             segment.code = code(own.place(at));
-            is_quiet = known.is_quiet(segment.context);
+            is_calm = known.is_calm(segment.context);
             is_expected = segment.code == (segment.context == known.masked ? expected_mask : 0);
         }
-        segment.is_quiet = __all_sync(ALL_LANES, is_quiet);
-        segment.is_flagged = segment.is_quiet && !__all_sync(ALL_LANES, is_expected);
+        segment.is_calm = __all_sync(ALL_LANES, is_calm);
+        segment.is_flagged = segment.is_calm && !__all_sync(ALL_LANES, is_expected);
         visit(segment);
     }
 }
@@ -107,11 +107,11 @@ __device__ inline void for_each_segment(const Code &code, const Neighbors &neigh
 struct CodedSegments {
     uint32_t coded, flagged;
 
-    // `flags` has a bit for each quiet segment, in order. Called by a whole warp.
-    __device__ inline CodedSegments(uint32_t quiet, uint32_t flags, uint32_t count) {
-        const bool is_quiet = quiet >> lane_id() & 1;
-        const bool is_set = is_quiet && (flags >> __popc(quiet & ((1u << lane_id()) - 1)) & 1) != 0;
+    // `flags` has a bit for each calm segment, in order. Called by a whole warp.
+    __device__ inline CodedSegments(uint32_t calm, uint32_t flags, uint32_t count) {
+        const bool is_calm = calm >> lane_id() & 1;
+        const bool is_set = is_calm && (flags >> __popc(calm & ((1u << lane_id()) - 1)) & 1) != 0;
         flagged = __ballot_sync(ALL_LANES, is_set);
-        coded = __ballot_sync(ALL_LANES, lane_id() * SEGMENT < count && (!is_quiet || is_set));
+        coded = __ballot_sync(ALL_LANES, lane_id() * SEGMENT < count && (!is_calm || is_set));
     }
 };
