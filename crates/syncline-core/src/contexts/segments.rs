@@ -106,8 +106,8 @@ fn end(events: &[Event], ends: &mut Vec<u32>) {
     }
 }
 
-/// Reads the codes of a class of a unit by the numbers of the tables of its elements, which are of a kind whose contexts
-/// have the tables `contexts`. All symbols are 0 without a decoder.
+/// Reads the codes of a class of a unit by the numbers of the tables of its elements, which are of a kind whose
+/// contexts have the tables `contexts`. All symbols are 0 without a decoder.
 ///
 /// `of_codes` and `codes` are a multiple of [`SEGMENT`] long; behind the last element is [`NO_TABLE`].
 ///
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Returns the events of a class: pieces of up to 100 elements that are calm, or not, with what is expected, or not.
+    /// Returns the events of a class: pieces of up to 100 elements that are calm or not, with what is expected or not.
     fn class(seed: u32, len: usize, masks: bool, noisy: bool) -> Class {
         let mut random = seed;
         let mut next = |limit: u32| {
@@ -285,7 +285,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(80))]
         #[test]
         fn codes_of_segments_are_read_as_appended(
-            lens in prop::collection::vec(prop_oneof![0usize..100, 900usize..1200, Just(LONGEST_RUN), 0usize..6000], 1..4),
+            lens in prop::collection::vec(
+                prop_oneof![0usize..100, 900usize..1200, Just(LONGEST_RUN), 0usize..6000],
+                1..4,
+            ),
             seed in any::<u32>(),
             (masks, noisy, shares_tables) in any::<(bool, bool, bool)>(),
             lanes_log2 in 0u32..6,

@@ -233,10 +233,11 @@ impl BlockDecoder {
             unused: 0,
         };
         let grid = Grid::new(batch.tiles(), DECODE_THREADS).early(true);
+        let codes = grid.shared_memory(NEAR_BYTES);
         // SAFETY: parsing allocated the results for the batch and validated what they say; `wanted_tiles` has ensured
         // that the output contains the elements of the tiles.
         unsafe {
-            launch!(self.codes.blocks_decode_codes on &stream, grid.shared_memory(NEAR_BYTES); input, self.geometry, parsed, blocks, request)?;
+            launch!(self.codes.blocks_decode_codes on &stream, codes; input, self.geometry, parsed, blocks, request)?;
             launch!(self.elements.blocks_decode_values on &stream, grid; input, self.geometry, parsed, blocks,
                 self.values, request, output)
         }

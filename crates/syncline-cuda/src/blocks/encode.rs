@@ -282,7 +282,8 @@ impl BlockEncoder {
             launch!(quantize.blocks_quantize on &stream, Grid::new(blocks, QUANTIZE_THREADS);
                 geometry, *batch, &slab.bytes, first_element, &step, to)?;
             launch!(tables.blocks_tables on &stream, Grid::new(chunks, TABLE_THREADS).early(true); to)?;
-            launch!(encode.blocks_encode on &stream, Grid::new(blocks, ENCODE_THREADS).early(true).shared_memory(NEAR_BYTES);
+            let by_units = Grid::new(blocks, ENCODE_THREADS).early(true).shared_memory(NEAR_BYTES);
+            launch!(encode.blocks_encode on &stream, by_units;
                 geometry, *batch, to)?;
             launch!(layout.blocks_layout on &stream, Grid::new(chunks, LAYOUT_THREADS).early(true);
                 geometry, *batch, to, &mut made.records, places)?;

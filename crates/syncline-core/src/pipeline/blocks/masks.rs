@@ -11,8 +11,8 @@ pub fn patterns_of(of_header: &[u64]) -> Vec<u64> {
     patterns
 }
 
-/// Finds the elements that hold patterns: `masks` is 0, or the number of the pattern plus 1. Of 0.0, which is no pattern
-/// of the header, they are masked only if there are more than `few`. Returns whether there are any.
+/// Finds the elements that hold patterns: `masks` is 0, or the number of the pattern plus 1. Of 0.0, which is no
+/// pattern of the header, they are masked only if there are more than `few`. Returns whether there are any.
 pub(super) fn find<T: Real>(x: &[T], of_header: usize, patterns: &[u64], few: usize, masks: &mut Vec<u8>) -> bool {
     masks.clear();
     masks.resize(x.len(), 0);

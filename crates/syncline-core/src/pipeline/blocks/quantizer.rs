@@ -48,7 +48,7 @@ impl<T: Real> Quantizer<T> {
             return self.linear.value(self.on_grid(predicted).wrapping_add(if is_mask { 0 } else { code }));
         }
         let value = T::from_code(code).mul_add(self.interpolation.constants()[0], predicted);
-        // A code of 0 gives the prediction itself, of whatever sign. One choice, so that compilers make vectors of this.
+        // A code of 0 gives the prediction itself, of whatever sign. One choice, so that compilers make vectors of it.
         if (code == 0) | is_mask { predicted } else { value }
     }
 
