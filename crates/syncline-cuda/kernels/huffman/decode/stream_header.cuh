@@ -29,7 +29,6 @@ struct StreamHeader {
     uint64_t bitmap, index, words;
 };
 
-
 __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBounds &bounds) {
     StreamHeader header{};
     if (bounds.length < STREAM_HEADER_BYTES) {

@@ -13,7 +13,6 @@ constexpr uint32_t LINE_WORDS = 32;
 static_assert(LINE_WORDS <= WARP, "a lane a word");
 constexpr uint32_t MAX_CODEBOOK_BYTES = ALPHABET + 4; // maximum size of a serialized codebook
 
-
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 
 // The slots of one stream.
