@@ -183,8 +183,11 @@ pub fn context_row<I: InstructionSet>(
         is_first = false;
     }
     let weight = WEIGHTS[class.count_ones() as usize];
+    // A vector would wait for the sums of a short row, which are not written as one.
     #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx2() {
+    if count >= CONTEXT_ROOM
+        && let Some(token) = isa.avx2()
+    {
         let padded = count.next_multiple_of(CONTEXT_ROOM);
         return avx2::look_up(token, (&all_sums[..padded], weight), &contexts.of_half_octaves, &mut out[..padded]);
     }
