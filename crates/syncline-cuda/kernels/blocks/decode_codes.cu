@@ -130,6 +130,8 @@ struct Unit {
                 const uint32_t word = __shfl_sync(ALL_LANES, coding.word, (begin + lane_id()) % WARP);
                 return Coding{lane_id() < lanes ? word : Coding::none().word};
             };
+            // Codes go where other lanes have put zeros.
+            __syncwarp();
             const auto decode_group = [&](uint32_t begin, Coding of_this) {
                 const int32_t code = next(tables, of_this);
                 if (code != 0) {

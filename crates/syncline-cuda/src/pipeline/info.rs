@@ -177,7 +177,10 @@ mod tests {
     fn streams_that_only_the_cpu_decompresses_are_named() {
         let info = |element, pipeline| {
             let step = if pipeline == Pipeline::Lossless { 0.0 } else { 0.5 };
-            let resolved = Resolved { bound: Bound::Abs(1.0), pipeline, abs_bound: 1.0, step, ..Resolved::lossless() };
+            // Integers of 64 bits have a range if they have a bound.
+            let range = if pipeline == Pipeline::Lossless { None } else { Some((0.0, 1.0)) };
+            let bound = Bound::Abs(1.0);
+            let resolved = Resolved { bound, pipeline, abs_bound: 1.0, step, range, ..Resolved::lossless() };
             let header = Header::new(element, Shape::new(&[0]).unwrap(), IndexKind::Symbol, &resolved);
             StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&header, &[])].concat()).unwrap()
         };
