@@ -43,6 +43,7 @@ const FILES: &[Source] = headers![
     "blocks/rans.cuh",
     "blocks/record.cuh",
     "blocks/sample.cuh",
+    "blocks/sections.cuh",
     "blocks/segments.cuh",
     "blocks/symbol.cuh",
     "blocks/tables.cuh",

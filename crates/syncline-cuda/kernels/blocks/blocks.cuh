@@ -168,12 +168,6 @@ struct BlockUnits {
     __device__ inline static UnitRange everything() { return {{0, 0, 0}, {ALL_LANES, ALL_LANES, ALL_LANES}}; }
 };
 
-// Returns where the codes and the values of a block are while it is coded. `position` elements of the batch are before
-// it, and `number` blocks. Between blocks is a gap, so that equal places of blocks are not in the same banks.
-__device__ inline uint64_t block_elements_at(uint64_t position, uint32_t number) {
-    return position + uint64_t(number) * blocks::GAP;
-}
-
 // Returns where the words of a block are written while they are coded, in words. `position` elements of the batch are
 // before it, and `number` blocks. Codes take two words at most, flags one, and the state of a lane two.
 __device__ inline uint64_t block_words_at(uint64_t position, uint32_t number, uint32_t units_of_block) {

@@ -103,7 +103,7 @@ struct Unit {
     // Decodes a run of `count` elements, of whose segments some are calm. Called by a whole warp.
     __device__ inline void decode(const DecodeTables &tables, uint32_t kind, uint32_t calm, uint32_t count, Run &run) {
         const KindContexts known(kind);
-        const CodedSegments segments(calm, flags(tables, known.flag, __popc(calm)), count);
+        const uint32_t set = flagged_segments(calm, flags(tables, known.flag, __popc(calm)));
         const Coding flagged = tables.of_contexts[known.flagged];
         const SharedWords own(run.words);
         const auto word_of = [&](uint32_t segment) {
@@ -115,7 +115,7 @@ struct Unit {
             Coding coding{ahead};
             ahead = word_of(segment + 1);
             const uint32_t first = segment * SEGMENT;
-            const bool is_calm = calm >> segment & 1, is_flagged = segments.flagged >> segment & 1;
+            const bool is_calm = calm >> segment & 1, is_flagged = set >> segment & 1;
             // What is not coded, and most of what is.
             const bool is_expected_mask = is_calm && !is_flagged && coding.is_masked();
             largest = is_expected_mask ? max_of(largest, code_of_mask(0)) : largest;

@@ -8,7 +8,7 @@
 #include "device/shared.cuh"
 #include "device/sync.cuh"
 
-constexpr uint32_t LOWEST = 1u << 16, WARPS = THREADS / WARP;
+constexpr uint32_t WARPS = THREADS / WARP;
 
 // An event: the number of its interval among those of all tables, and above it the bits behind its symbol.
 struct Event {
@@ -270,7 +270,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     for (uint32_t unit = is_by_warps ? warp_id() : 0; unit < units.count(); unit += is_by_warps ? WARPS : 1) {
         const bool is_box = unit > 0, is_all = units.division == DIVISION_ONE;
         const UnitWork work{shape,
-                            to.codes + block_elements_at(position, number),
+                            to.codes + position,
                             is_box ? units.range(unit - 1) : BlockUnits::everything(),
                             is_box || is_all ? 0u : 1u,
                             is_box ? min_of(shape.levels, 1u) : shape.levels,

@@ -22,7 +22,6 @@ struct Shared {
 __device__ inline uint32_t write_anchors(const Geometry &geometry, uint64_t first_tile, uint32_t tiles,
                                          const int32_t *anchors, const int32_t *codes, uint32_t stride, uint32_t slices,
                                          uint32_t *to) {
-    constexpr uint32_t MASK_BITS = 3;
     PackedWriter writer(to);
     uint32_t first = 0;
     for (uint32_t number = 0; number < tiles; ++number, anchors += stride) {
@@ -33,14 +32,14 @@ __device__ inline uint32_t write_anchors(const Geometry &geometry, uint64_t firs
             const int32_t code = codes[anchor_place(shape, i)];
             writer.put(is_mask(code), 1);
             if (is_mask(code)) {
-                writer.put(mask_of(code), MASK_BITS);
+                writer.put(mask_of(code), ANCHOR_MASK_BITS);
                 continue;
             }
             writer.put_signed(int32_t(uint32_t(anchors[i]) - before));
             before = uint32_t(anchors[i]);
             first = i == 0 ? before : first;
         }
-        codes += block_elements_at(tile.elements(), 1);
+        codes += tile.elements();
     }
     return writer.finish();
 }
@@ -124,11 +123,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     // A warp each for what one thread writes.
     if (threadIdx.x == 0) {
-        shared.lengths[BLOCK_ANCHORS] = write_anchors(
-            geometry, tile, tiles, from.anchors + uint64_t(first) * from.anchors_stride,
-            from.codes +
-                block_elements_at(geometry.elements_before(tile) - geometry.elements_before(batch.first_tile), first),
-            from.anchors_stride, plan.slices, head + from.anchors_at);
+        shared.lengths[BLOCK_ANCHORS] =
+            write_anchors(geometry, tile, tiles, from.anchors + uint64_t(first) * from.anchors_stride,
+                          from.codes + (geometry.elements_before(tile) - geometry.elements_before(batch.first_tile)),
+                          from.anchors_stride, plan.slices, head + from.anchors_at);
     } else if (threadIdx.x == WARP) {
         shared.lengths[BLOCK_PLAN] = BLOCK_PLAN_BYTES + from.encode_tables[chunk].bytes;
     }

@@ -6,14 +6,13 @@
 // ROLES          roles, without those that compare hashes
 // THREADS        threads of a block
 #include "blocks/blocks.cuh"
+#include "blocks/sections.cuh"
 #include "blocks/symbol.cuh"
 #include "blocks/tables.cuh"
 #include "container/parse_lists.cuh"
 #include "device/block.cuh"
 #include "device/sync.cuh"
 
-constexpr uint32_t PLAN = 0, ANCHORS = 1, SIZES = 3, WORDS = 5, USED = WORDS + 1;
-constexpr uint32_t PLAN_BYTES = 5;
 constexpr uint32_t ROLE_RECORD = 0, ROLE_PLAN = 1, ROLE_LIST = 2, ROLE_SIZES = ROLE_LIST + LIST_BLOCKS,
                    ROLE_ANCHORS = ROLE_SIZES + 1;
 static_assert(ROLES == ROLE_ANCHORS + 1 && ROLES <= DECODE_PROBLEM, "the launcher knows how many roles there are");
@@ -28,7 +27,7 @@ union BlockRoleScratch {
 // Reads the fields of a plan. Returns whether they are valid.
 __device__ inline bool read_fields(const Records &records, const Section &section, const Geometry &geometry,
                                    BlockPlan &plan) {
-    if (section.length < PLAN_BYTES) {
+    if (section.length < BLOCK_PLAN_BYTES) {
         return false;
     }
     const uint8_t *bytes = records.input + section.offset;
@@ -50,7 +49,7 @@ __device__ inline bool read_fields(const Records &records, const Section &sectio
 __device__ inline uint32_t read_plan(const Records &records, const Record &record, const Chunk &chunk,
                                      const Geometry &geometry, const ParsedBlocks &to, TableScratch &scratch) {
     BlockPlan plan{};
-    if (!read_fields(records, record.sections[PLAN], geometry, plan)) {
+    if (!read_fields(records, record.sections[BLOCK_PLAN], geometry, plan)) {
         return PARSE_PLAN;
     }
     for (uint32_t i = threadIdx.x; i < blocks::CONTEXTS * blocks::SYMBOLS; i += THREADS) {
@@ -58,9 +57,9 @@ __device__ inline uint32_t read_plan(const Records &records, const Record &recor
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        const Section section = record.sections[PLAN];
+        const Section section = record.sections[BLOCK_PLAN];
         PackedReader reader(records.input + section.offset, section.length);
-        reader.at = 8 * PLAN_BYTES;
+        reader.at = 8 * BLOCK_PLAN_BYTES;
         read_all_weights(reader, scratch);
     }
     __syncthreads();
@@ -76,7 +75,7 @@ __device__ inline uint32_t read_plan(const Records &records, const Record &recor
         tables.of_context[i] = scratch.of_context[i];
     }
     if (threadIdx.x == 0) {
-        plan.words = record.sections[WORDS].offset;
+        plan.words = record.sections[BLOCK_WORDS].offset;
         to.plans[chunk.number] = plan;
     }
     return 0;
@@ -87,7 +86,7 @@ __device__ inline uint32_t read_sizes(const Records &records, const Record &reco
                                       const Geometry &geometry, const ParsedBlocks &to, uint64_t *warp_sums) {
     constexpr uint32_t BASE_BITS = 32, WIDTH_BITS = 8;
     BlockPlan plan{};
-    const bool has_plan = read_fields(records, record.sections[PLAN], geometry, plan);
+    const bool has_plan = read_fields(records, record.sections[BLOCK_PLAN], geometry, plan);
     uint64_t carry = 0;
     for (uint32_t window = 0; window < chunk.tiles && has_plan; window += THREADS) {
         const uint32_t tile = window + threadIdx.x;
@@ -102,7 +101,7 @@ __device__ inline uint32_t read_sizes(const Records &records, const Record &reco
         }
     }
     const uint32_t units = uint32_t(carry);
-    const Section section = record.sections[SIZES], words = record.sections[WORDS];
+    const Section section = record.sections[BLOCK_SIZES], words = record.sections[BLOCK_WORDS];
     PackedReader reader(records.input + section.offset, section.length);
     const uint32_t base = reader.take(BASE_BITS), width = reader.take(WIDTH_BITS);
     PackedReader last = reader;
@@ -140,12 +139,10 @@ __device__ inline uint32_t read_sizes(const Records &records, const Record &reco
 __device__ inline uint32_t read_anchors(const Records &records, const Record &record, const Chunk &chunk,
                                         const Geometry &geometry, const ParsedBlocks &to) {
     BlockPlan plan{};
-    if (!read_fields(records, record.sections[PLAN], geometry, plan)) {
+    if (!read_fields(records, record.sections[BLOCK_PLAN], geometry, plan)) {
         return PARSE_ANCHORS;
     }
-    PackedReader reader(records.input + record.sections[ANCHORS].offset, record.sections[ANCHORS].length);
-    constexpr uint32_t MASK_BITS = 3;
-    static_assert(blocks::MASKS > 4 && blocks::MASKS <= 1 << MASK_BITS, "a number has all of these bits");
+    PackedReader reader(records.input + record.sections[BLOCK_ANCHORS].offset, record.sections[BLOCK_ANCHORS].length);
     uint32_t first = 0;
     for (uint32_t tile = 0; tile < chunk.tiles; ++tile) {
         const uint64_t at = uint64_t(chunk.first_tile + tile) * to.anchors_stride;
@@ -155,7 +152,7 @@ __device__ inline uint32_t read_anchors(const Records &records, const Record &re
             const bool is_masked = reader.take(1) != 0;
             uint32_t mask = 0;
             if (is_masked) {
-                mask = reader.take(MASK_BITS);
+                mask = reader.take(ANCHOR_MASK_BITS);
             } else {
                 before += uint32_t(reader.take_signed());
                 integer = before;
@@ -183,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         return;
     }
     const Chunk chunk = chunk_of_batch(batch, number);
-    const Record record = read_record(records, batch.first_chunk + number, number, KIND_BLOCKS, USED);
+    const Record record = read_record(records, batch.first_chunk + number, number, KIND_BLOCKS, BLOCK_SECTIONS);
     const bool has_blocks = record.status == 0 && record.kind == KIND_BLOCKS;
     uint32_t problems = 0;
     if (role == ROLE_RECORD) {

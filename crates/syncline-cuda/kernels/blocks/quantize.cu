@@ -30,8 +30,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                            plan,
                            step,
                            first,
-                           static_cast<Element *>(to.values) + block_elements_at(position, number),
-                           to.codes + block_elements_at(position, number),
+                           static_cast<Element *>(to.values) + position,
+                           to.codes + position,
                            to.missed + uint64_t(number) * to.bitmap_words};
     const Masked masked = find_masked(block, tile, geometry);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {

@@ -3,9 +3,6 @@
 #include "blocks/symbol.cuh"
 #include "blocks/tables.cuh"
 
-// States are at least this after each event. They end with it.
-constexpr uint32_t LOWEST = 1u << 16;
-
 // The words of a stream, which the lanes of a warp share. The lanes have the next ones, so that no state waits for
 // memory.
 struct Words {

@@ -103,15 +103,9 @@ __device__ inline void for_each_segment(const Code &code, const Neighbors &neigh
     }
 }
 
-// The segments of a run whose elements are coded, and those of them whose flag is set.
-struct CodedSegments {
-    uint32_t coded, flagged;
-
-    // `flags` has a bit for each calm segment, in order. Called by a whole warp.
-    __device__ inline CodedSegments(uint32_t calm, uint32_t flags, uint32_t count) {
-        const bool is_calm = calm >> lane_id() & 1;
-        const bool is_set = is_calm && (flags >> __popc(calm & ((1u << lane_id()) - 1)) & 1) != 0;
-        flagged = __ballot_sync(ALL_LANES, is_set);
-        coded = __ballot_sync(ALL_LANES, lane_id() * SEGMENT < count && (!is_calm || is_set));
-    }
-};
+// Returns the segments whose flags are set, a bit each. `flags` has a bit for each calm segment, in order. Called by a
+// whole warp.
+__device__ inline uint32_t flagged_segments(uint32_t calm, uint32_t flags) {
+    const bool is_calm = calm >> lane_id() & 1;
+    return __ballot_sync(ALL_LANES, is_calm && (flags >> __popc(calm & ((1u << lane_id()) - 1)) & 1) != 0);
+}

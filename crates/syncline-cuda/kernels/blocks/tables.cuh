@@ -9,6 +9,8 @@
 #include "device/warp.cuh"
 
 constexpr uint32_t TOTAL = 1u << blocks::TABLE_LOG2;
+// States are at least this after each event. Decoders end with it.
+constexpr uint32_t LOWEST = 1u << 16;
 
 // The slots of a symbol, and how many bits behind it are coded with it, as a word.
 struct Interval {

@@ -7,7 +7,7 @@
 struct SharedWords {
     uint32_t address;
 
-    __device__ inline explicit SharedWords(const void *words) : address(uint32_t(__cvta_generic_to_shared(words))) {}
+    __device__ inline explicit SharedWords(const void *words) : address(shared_address(words)) {}
     __device__ inline uint32_t load(uint32_t i) const {
         uint32_t word;
         asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address + 4 * i));

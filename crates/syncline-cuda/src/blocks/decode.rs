@@ -204,7 +204,7 @@ impl BlockDecoder {
             pattern_count: self.patterns.len() as u32,
             starts_stride: self.sizes.starts as u32,
             anchors_stride: self.sizes.anchors as u32,
-            elements_stride: self.sizes.stride as u32,
+            elements_stride: self.sizes.elements as u32,
         };
         (found.parsed.argument(stream), blocks)
     }

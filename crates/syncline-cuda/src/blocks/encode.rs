@@ -13,7 +13,7 @@ use syncline_core::geometry::Geometry;
 use super::sizes::Sizes;
 use super::structs::{
     BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks,
-    FINALISTS, GAP, INTERVALS, NEAR_TABLES, TABLE_ROOM, TRIED_PLANS,
+    FINALISTS, INTERVALS, NEAR_TABLES, TABLE_ROOM, TRIED_PLANS,
 };
 use super::{COMPUTED, check_element};
 use crate::container::progress::Progress;
@@ -333,7 +333,7 @@ impl BlockEncoder {
         let elements = (span.end - span.start) as usize;
         // Samples are coded before, in the same memory.
         let of_samples = (batch.chunks() * PIECES_OF_ROUND * PLANS_OF_ROUNDS[0]) as usize * self.piece_elements();
-        let coded = (elements + batch.tiles() as usize * GAP).max(of_samples);
+        let coded = elements.max(of_samples);
         let (chunks, blocks) = (batch.chunks() as usize, batch.tiles() as usize);
         let Sizes { anchors, elements: block, units, .. } = self.sizes;
         let bitmap_words = block.div_ceil(32);

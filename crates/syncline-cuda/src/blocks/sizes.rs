@@ -3,7 +3,6 @@
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::blocks::UNIT_LOG2;
 
-use super::structs::GAP;
 use crate::geometry::ChunkBatch;
 
 /// How much memory a chunk and a block can need.
@@ -15,8 +14,6 @@ pub(super) struct Sizes {
     pub anchors: usize,
     /// Elements of a block.
     pub elements: usize,
-    /// Elements from block to block in memory.
-    pub stride: usize,
     /// Units of a block.
     pub units: usize,
 }
@@ -28,18 +25,12 @@ impl Sizes {
         let units = 1 + (elements >> UNIT_LOG2).max(1);
         let tiles = u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as usize;
         let longest = geometry.unclipped_extent().into_iter().max().unwrap_or(1);
-        Self {
-            starts: tiles * units + 1,
-            anchors: if geometry.axes() > 1 { longest } else { 1 },
-            elements,
-            stride: elements.next_multiple_of(32) + GAP,
-            units,
-        }
+        Self { starts: tiles * units + 1, anchors: if geometry.axes() > 1 { longest } else { 1 }, elements, units }
     }
 
     /// Returns the entries of the starts, anchors, and elements of a batch.
     pub fn of_batch(&self, batch: &ChunkBatch) -> [usize; 3] {
         let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
-        [chunks * self.starts, tiles * self.anchors, tiles * self.stride]
+        [chunks * self.starts, tiles * self.anchors, tiles * self.elements]
     }
 }

@@ -26,8 +26,6 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
 /// Entries of the intervals of the symbols of a table for decoding, and its bytes.
 pub(super) const INTERVALS: usize = SYMBOLS.next_multiple_of(4);
 pub(super) const DECODE_TABLE_BYTES: usize = 4 * ((1usize << TABLE_LOG2).div_ceil(24) + INTERVALS);
-/// Elements between blocks in memory, so that equal places of blocks are not in the same banks.
-pub(super) const GAP: usize = 96;
 /// Tables of a chunk that kernels keep in shared memory, at most.
 pub(super) const NEAR_TABLES: usize = 60;
 
@@ -53,7 +51,6 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("INTERVALS", INTERVALS as u64),
     ("DECODE_TABLE_BYTES", DECODE_TABLE_BYTES as u64),
     ("NEAR_TABLES", NEAR_TABLES as u64),
-    ("GAP", GAP as u64),
     ("MAX_LANES_LOG2", MOST_LANES.ilog2() as u64),
     ("LANE_ELEMENTS", ELEMENTS_OF_LANE as u64),
     ("BOX_LOG2", UNIT_LOG2 as u64),
