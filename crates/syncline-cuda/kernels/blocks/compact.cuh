@@ -4,6 +4,7 @@
 #pragma once
 #include "blocks/blocks.cuh"
 
+// A class in this memory: the place of its first element, and the distances of neighbors along each axis.
 struct CompactClass {
     uint32_t base, stride[3];
 

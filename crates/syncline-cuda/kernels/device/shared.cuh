@@ -1,5 +1,5 @@
-// Shared memory by its addresses, which a loop keeps in registers: the address of a variable is computed anew for each
-// use, from a special register that takes long to read.
+// Access to shared memory by its address, which a loop keeps in a register. The compiler computes the address of a
+// variable anew for each use, from a special register that is slow to read.
 #pragma once
 #include "common.cuh"
 
