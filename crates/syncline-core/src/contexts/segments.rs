@@ -283,7 +283,7 @@ mod tests {
 
     use super::super::activity::KINDS;
     use super::super::bits::PackedWriter;
-    use super::super::lanes::{Encoder, Events};
+    use super::super::lanes::Encoder;
     use super::super::symbol::{CODE_LIMIT, MASKS};
     use super::super::table::Tables;
     use super::*;
@@ -292,9 +292,9 @@ mod tests {
     /// The events of all elements of a class, which are of a kind.
     type Class = (usize, Vec<Event>);
 
-    /// Reads the codes of classes. Returns them, and whether the decoder is finished.
+    /// Reads the codes of classes. Returns them, and whether all decoders are finished.
     struct ReadClasses<'a, 'w> {
-        decoder: Option<Decoder<'w>>,
+        units: Vec<Option<Decoder<'w>>>,
         tables: &'a SlotTables,
         classes: &'a [Class],
     }
@@ -308,17 +308,17 @@ mod tests {
             for (kind, events) in self.classes {
                 let number_of = |event: &Event| self.tables.of_contexts[usize::from(event.context())];
                 let mut of_codes: Vec<u8> = events.iter().map(number_of).collect();
-                of_codes.resize(events.len().next_multiple_of(SEGMENT), NO_TABLE);
+                of_codes.resize(events.len().next_multiple_of(MOST_LANES), NO_TABLE);
                 let mut codes = vec![-1; of_codes.len()];
                 let tables = (self.tables, &self.tables.of_kind(*kind));
-                read(isa, self.decoder.as_mut(), tables, &of_codes, &mut codes);
+                read(isa, &mut self.units, tables, &of_codes, &mut codes);
                 all.extend_from_slice(&codes[..events.len()]);
             }
-            (all, self.decoder.is_none_or(|decoder| decoder.is_finished()))
+            (all, self.units.iter().flatten().all(|decoder| decoder.is_finished()))
         }
     }
 
-    /// Returns the events of a class: pieces of up to 100 elements that are calm or not, with what is expected or not.
+    /// Returns the events of a class: pieces of up to 400 elements that are quiet or not, with what is expected or not.
     fn class(seed: u32, len: usize, masks: bool, noisy: bool) -> Class {
         let mut random = seed;
         let mut next = |limit: u32| {
@@ -329,10 +329,10 @@ mod tests {
         let contexts = Contexts::of_kind(kind);
         let mut events = Vec::new();
         while events.len() < len {
-            let (calm, rare) = (next(4) > 0, [0, 3, 100][next(3) as usize]);
-            for _ in 0..1 + next(100) {
+            let (is_quiet, rare) = (next(4) > 0, [0, 3, 100][next(3) as usize]);
+            for _ in 0..1 + next(400) {
                 let is_mask = masks && next(3) == 0;
-                let context = match (calm, is_mask) {
+                let context = match (is_quiet, is_mask) {
                     (true, true) => contexts.masked(),
                     (true, false) => contexts.quiet(),
                     _ => contexts.quiet() + next(20) as u8,
@@ -343,7 +343,7 @@ mod tests {
                     _ => next(9) as i32 - 4,
                 };
                 let is_other = noisy && next(100) < rare;
-                let expected = if calm && is_mask { code_of_mask(0) } else { 0 };
+                let expected = if is_quiet && is_mask { code_of_mask(0) } else { 0 };
                 events.push(Event::new(if is_other { other } else { expected }, context));
             }
         }
@@ -351,39 +351,53 @@ mod tests {
         (kind, events)
     }
 
+    /// Returns units with the events of classes, and how often each occurs.
+    fn units_of(classes: &[Class], units: usize, lanes: usize) -> (Vec<UnitEvents>, EventCounts) {
+        let mut of_part: Vec<UnitEvents> = (0..units).map(|_| UnitEvents::default()).collect();
+        of_part.iter_mut().for_each(|unit| unit.begin(lanes));
+        let mut counts = EventCounts::default();
+        classes.iter().for_each(|(kind, all)| append(all, &Contexts::of_kind(*kind), &mut of_part, &mut counts));
+        (of_part, counts)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(80))]
         #[test]
         fn codes_of_segments_are_read_as_appended(
             lens in prop::collection::vec(
-                prop_oneof![0usize..100, 900usize..1200, Just(LONGEST_RUN), 0usize..6000],
+                prop_oneof![0usize..100, 900usize..1200, Just(SEGMENT), 0usize..9000],
                 1..4,
             ),
             seed in any::<u32>(),
             (masks, noisy, shares_tables) in any::<(bool, bool, bool)>(),
             lanes_log2 in 0u32..6,
+            units_log2 in 0u32..4,
         ) {
             let classes: Vec<Class> =
                 lens.iter().zip(seed..).map(|(&len, seed)| class(seed, len, masks, noisy)).collect();
-            let (mut events, mut ends, mut counts) = (Vec::new(), Vec::new(), EventCounts::default());
-            for (kind, all) in &classes {
-                append(all, &Contexts::of_kind(*kind), (&mut events, &mut ends, &mut counts));
-            }
-            prop_assert_eq!(ends.last().copied().unwrap_or(0) as usize, events.len());
+            let (units, counts) = units_of(&classes, 1 << units_log2, 1 << lanes_log2);
             let mut counts = counts.of_contexts();
             if shares_tables {
-                // As few tables as there can be: calm contexts have that of others.
+                // As few tables as there can be: contexts of quiet elements have that of others.
                 let sum = std::array::from_fn(|symbol| counts.iter().map(|counts| counts[symbol]).sum());
                 *counts = [[0; _]; _];
                 counts[0] = sum;
             }
             let tables = Tables::build(&counts, &mut PackedWriter::default());
-            let (lanes, mut words) = (1 << lanes_log2, Vec::new());
-            Encoder::new(&tables).encode(Events { events: &events, ends: &ends }, lanes, &mut words);
-            prop_assert!(noisy || masks || words.is_empty());
-            let decoder = (!words.is_empty()).then(|| Decoder::new(&words, lanes).unwrap());
+            let mut encoder = Encoder::new(&tables);
+            let words: Vec<Vec<u8>> = units.iter().map(|unit| {
+                let ((events, lanes), mut words) = (unit.get(), Vec::new());
+                encoder.encode(events, lanes, &mut words);
+                words
+            }).collect();
+            prop_assert!(noisy || masks || words.iter().all(Vec::is_empty));
+            let of_words = words.iter().map(|words| match words.is_empty() {
+                true => None,
+                false => Some(Decoder::new(words, 1 << lanes_log2).unwrap()),
+            });
+            let units = of_words.collect();
             let tables = SlotTables::new(&tables);
-            let (codes, is_finished) = simd::run(ReadClasses { decoder, tables: &tables, classes: &classes });
+            let (codes, is_finished) = simd::run(ReadClasses { units, tables: &tables, classes: &classes });
             let expected = classes.iter().flat_map(|(_, events)| events.iter().map(|event| event.code()));
             prop_assert!(is_finished && codes.into_iter().eq(expected));
         }
@@ -393,15 +407,14 @@ mod tests {
             (seed, bytes) in (any::<u32>(), prop::collection::vec(any::<u8>(), 600)),
             lanes_log2 in 0u32..6,
         ) {
-            let classes = [class(seed, 1500, true, true)];
-            let mut counts = EventCounts::default();
-            append(&classes[0].1, &Contexts::of_kind(classes[0].0), (&mut Vec::new(), &mut Vec::new(), &mut counts));
+            let classes = [class(seed, 5000, true, true)];
+            let (_, counts) = units_of(&classes, 1, 1);
             let tables = SlotTables::new(&Tables::build(&counts.of_contexts(), &mut PackedWriter::default()));
             let mut bytes = bytes;
             let lanes = 1 << lanes_log2;
             bytes[..4 * lanes].iter_mut().skip(3).step_by(4).for_each(|highest| *highest |= 1);
-            let decoder = Some(Decoder::new(&bytes, lanes).unwrap());
-            let (codes, _) = simd::run(ReadClasses { decoder, tables: &tables, classes: &classes });
+            let units = vec![Some(Decoder::new(&bytes, lanes).unwrap())];
+            let (codes, _) = simd::run(ReadClasses { units, tables: &tables, classes: &classes });
             let masks: Vec<i32> = (0..MASKS).map(code_of_mask).collect();
             prop_assert!(codes.iter().all(|code| code.unsigned_abs() < CODE_LIMIT || masks.contains(code)));
         }
@@ -409,43 +422,75 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn vectors_find_the_segments_that_bytes_do() {
+    fn vectors_find_the_elements_that_bytes_do() {
         let Some(token) = crate::simd::Avx2::detected() else { return };
         let mut random = 1u32;
-        for count in [0, 1, 7, 31, 32] {
-            let mut segments = vec![[3; SEGMENT]; count];
-            for segment in segments.iter_mut().skip(1) {
+        for count in [0, 1, 7, WORDS] {
+            let mut all = vec![[3; WORD]; count];
+            for byte in all.as_flattened_mut() {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                segment[(random >> 8) as usize % SEGMENT] = 7;
-                segment[(random >> 16) as usize % SEGMENT] += (random >> 24) as u8 % 2;
+                *byte += [0, 4, 1, 200][(random >> 30) as usize];
             }
-            let found = avx2::segments_of(token, &segments, [3, 7]);
-            assert_eq!(found, segments_of(&segments, [3, 7]));
-            assert!(count < 7 || (found & 1 != 0 && found.count_ones() < count as u32));
+            let found = avx2::bytes_of(token, &all, [3, 7]);
+            assert_eq!(found, bytes_of(&all, [3, 7]));
+            assert!(found.iter().all(|word| word.count_ones() < 32));
+        }
+    }
+
+    /// Returns the events of a segment, and the end of each of its lists.
+    fn lists_of(all: &[Event], kind: usize) -> (Vec<Event>, Vec<u32>) {
+        let (units, _) = units_of(&[(kind, all.to_vec())], 1, 1);
+        (units[0].events.clone(), units[0].ends.clone())
+    }
+
+    #[test]
+    fn quiet_segments_have_a_count_and_what_is_found() {
+        let (kind, contexts) = (2, Contexts::of_kind(2));
+        let number = |number, context| Event::new(code_of_number(number), context);
+        let (zero, mask) = (Event::new(0, contexts.quiet()), Event::new(code_of_mask(0), contexts.masked()));
+        let mut all: Vec<Event> = (0..SEGMENT).map(|i| if i % 3 == 0 { mask } else { zero }).collect();
+        assert_eq!(lists_of(&all, kind), (vec![number(0, contexts.count)], vec![1]));
+        // Not quiet; a code in the place of a mask; another code and another mask in the place of 0.
+        all[5] = Event::new(0, contexts.quiet() + 1);
+        all[9] = Event::new(0, contexts.masked());
+        all[10] = Event::new(-7, contexts.quiet());
+        all[13] = Event::new(code_of_mask(1), contexts.quiet());
+        let gaps = [8, 0, 2].map(|gap| number(gap, contexts.of_gaps(SEGMENT - 1, 3)));
+        let coded = [all[5], all[9], all[10].with_context(contexts.found), all[13].with_context(contexts.found)];
+        assert_eq!(lists_of(&all, kind), ([&[number(3, contexts.count)][..], &gaps, &coded].concat(), vec![1, 4, 8]));
+    }
+
+    #[test]
+    fn segments_with_many_codes_or_few_quiet_elements_are_plain() {
+        let (kind, contexts) = (1, Contexts::of_kind(1));
+        for (quiet, found, lists) in
+            [(31, 0, 1), (31, 9, 1), (32, 4, 3), (32, 5, 2), (SEGMENT, 128, 3), (SEGMENT, 129, 2)]
+        {
+            let context = |i| if i < quiet { contexts.quiet() } else { contexts.quiet() + 3 };
+            let all: Vec<Event> = (0..SEGMENT).map(|i| Event::new(i32::from(i < found), context(i))).collect();
+            let (events, ends) = lists_of(&all, kind);
+            assert_eq!(ends.len(), lists, "{quiet} {found}");
+            let is_plain = lists < 3;
+            assert_eq!(events[events.len() - SEGMENT.min(events.len())..] == all, is_plain);
+            assert!(lists != 2 || events[0] == Event::new(code_of_mask(0), contexts.count));
         }
     }
 
     #[test]
-    fn segments_without_surprise_have_one_event() {
-        let contexts = Contexts::of_kind(2);
-        let of = |masks: usize| {
-            let quiet = std::iter::repeat_n(Event::new(0, contexts.quiet()), 2 * LONGEST_RUN - masks);
-            quiet.chain(std::iter::repeat_n(Event::new(code_of_mask(0), contexts.masked()), masks)).collect()
-        };
-        for mut all in [0, 1, LONGEST_RUN, 2 * LONGEST_RUN].map(of) as [Vec<Event>; 4] {
-            let events_of = |all: &[Event]| {
-                let (mut events, mut ends) = (Vec::new(), Vec::new());
-                append(all, &contexts, (&mut events, &mut ends, &mut EventCounts::default()));
-                (events, ends)
-            };
-            let flag = Event::new(0, contexts.flag);
-            assert_eq!(events_of(&all), (vec![flag; 2 * SEGMENTS], vec![SEGMENTS as u32, 2 * SEGMENTS as u32]));
-            all[SEGMENT + 1] = all[SEGMENT + 1].with_context(contexts.quiet() + 1);
-            assert_eq!(events_of(&all).1, [31, 63, 95]);
-            all[3] = Event::new(-1, contexts.quiet());
-            let (events, ends) = events_of(&all);
-            assert_eq!((events[0], ends), (Event::new(code_of_mask(0), contexts.flag), vec![31, 95, 127]));
-            assert_eq!(events[31 + 3], Event::new(-1, contexts.flagged));
-        }
+    fn gaps_beyond_the_last_quiet_element_find_nothing() {
+        let contexts = Contexts::of_kind(0);
+        let number = |number, context| Event::new(code_of_number(number), context);
+        let gap = |gap| number(gap, contexts.of_gaps(SEGMENT, 3));
+        let events = [number(3, contexts.count), gap(1000), gap(23), gap(0), Event::new(5, contexts.found)];
+        let mut counts = EventCounts::default();
+        counts.count(&events);
+        let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
+        let mut words = Vec::new();
+        Encoder::new(&tables).encode(Events { events: &events, ends: &[1, 4, 5] }, 1, &mut words);
+        let tables = SlotTables::new(&tables);
+        let classes = [(0, vec![Event::new(0, contexts.quiet()); SEGMENT])];
+        let units = vec![Some(Decoder::new(&words, 1).unwrap())];
+        let (codes, is_finished) = simd::run(ReadClasses { units, tables: &tables, classes: &classes });
+        assert!(is_finished && (0..SEGMENT).all(|i| codes[i] == if i == 1000 { 5 } else { 0 }));
     }
 }
