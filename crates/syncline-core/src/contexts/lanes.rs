@@ -12,13 +12,11 @@ pub use encode::{Encoder, Events};
 use super::activity::{CONTEXTS, Contexts, is_of_elements, is_quiet};
 use super::symbol::{FIRST_MASK, SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
+use crate::geometry::BLOCK_LOG2;
 use crate::simd::InstructionSet;
 
 /// Most states of a unit.
 pub const MOST_LANES: usize = 32;
-
-/// Elements of a block for each state of a part of it, at least.
-pub const ELEMENTS_OF_LANE: usize = 1024;
 
 /// Most states of a part of a block, as a binary logarithm.
 pub const MOST_LANES_OF_PART_LOG2: u8 = 8;
@@ -29,10 +27,10 @@ const LOWEST: u32 = 1 << 16;
 /// Raw bits that are taken together with a symbol: as many as a state always has beside it.
 const FIRST_BITS: u32 = 16 - TABLE_LOG2;
 
-/// Returns the number of states of a part of a block of so many elements, of which there are at most 2^`log2`.
+/// Returns the number of states of a part of a block of so many elements. A whole block has 2^`log2` of them.
 pub fn lanes_of(elements: usize, log2: u8) -> usize {
-    let fitting = (elements / ELEMENTS_OF_LANE).max(1).ilog2();
-    1 << fitting.min(u32::from(log2))
+    let states = (elements as u64) << log2 >> BLOCK_LOG2;
+    1 << states.max(1).ilog2()
 }
 
 /// The tables of a chunk for the decoder: what each slot of each table stands for, see `Slot`.
@@ -321,6 +319,6 @@ mod tests {
     fn small_blocks_have_fewer_lanes() {
         let of = |elements| lanes_of(elements, MOST_LANES_OF_PART_LOG2);
         assert_eq!([of(1), of(1024), of(2047), of(2048), of(1 << 17), of(1 << 18)], [1, 1, 1, 2, 128, 256]);
-        assert_eq!(lanes_of(1 << 18, 3), 8);
+        assert_eq!([1 << 18, 1 << 17, 1 << 14].map(|elements| lanes_of(elements, 3)), [8, 4, 1]);
     }
 }

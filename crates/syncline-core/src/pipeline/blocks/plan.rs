@@ -27,7 +27,7 @@ pub(super) struct Plan {
     /// Number of the share of the slice before: 0 to 2.
     pub share: u8,
     pub division: Division,
-    /// Binary logarithm of the number of states of a part that is no box, at most.
+    /// Binary logarithm of the number of states of a part that is no box of a whole block.
     pub lanes_log2: u8,
 }
 

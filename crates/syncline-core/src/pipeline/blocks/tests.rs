@@ -263,7 +263,7 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         all.collect()
     };
     // The lanes of the units of each part.
-    let lanes = 1usize << (len / 1024).max(1).ilog2().min(plan.lanes_log2.into());
+    let lanes = 1usize << (len << plan.lanes_log2 >> 18).max(1).ilog2();
     let mut parts = vec![vec![lanes.min(32); (lanes / 32).max(1)]];
     if plan.division == Division::Boxes {
         parts.extend(boxes.iter().map(|_| vec![(lanes / 4).clamp(1, 32)]));
