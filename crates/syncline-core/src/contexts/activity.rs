@@ -17,12 +17,16 @@ pub const OF_KIND: usize = BINS + AMONG_MASKS;
 /// Kinds of elements: those of the finest level by the number of axes along which they are interpolated, those of the
 /// next level, and the others.
 pub const KINDS: usize = 5;
-/// The contexts of the flags of segments, by the kind of their elements, and of the quiet elements of segments whose
-/// flag is set.
-const FLAGS: usize = KINDS * OF_KIND;
-const FLAGGED: usize = FLAGS + KINDS;
+/// The contexts of the counts of segments, by the kind of their elements, and of the quiet elements that are found.
+const COUNTS: usize = KINDS * OF_KIND;
+const FOUND: usize = COUNTS + KINDS;
+/// The contexts of the gaps between them, of all kinds: one for each octave of how many are quiet for each one found.
+const GAPS: usize = FOUND + KINDS;
+/// The first of these octaves, and how many there are.
+pub(super) const FIRST_GAP_OCTAVE: usize = 3;
+pub(super) const GAP_OCTAVES: usize = 8;
 /// The number of contexts.
-pub const CONTEXTS: usize = FLAGGED + KINDS;
+pub const CONTEXTS: usize = GAPS + GAP_OCTAVES;
 
 /// Magnitudes count as no more than this.
 const LARGEST: i32 = 4095;
@@ -38,10 +42,12 @@ pub struct Contexts {
     /// That of each half octave of the activity. With the weight of a mask, the number of half octaves says how many of
     /// the neighbors are masked.
     of_half_octaves: [u8; HALF_OCTAVES],
-    /// That of the flags of segments.
-    pub flag: u8,
-    /// That of quiet elements of segments whose flag is set.
-    pub flagged: u8,
+    /// That of the counts of segments.
+    pub count: u8,
+    /// That of quiet elements that are found, and whose neighbors have code 0.
+    pub found: u8,
+    /// Those of the gaps between them.
+    gaps: [u8; GAP_OCTAVES],
 }
 
 impl Contexts {
@@ -59,14 +65,20 @@ impl Contexts {
         };
         Self {
             of_half_octaves: std::array::from_fn(|half_octave| (first + bin(half_octave)) as u8),
-            flag: (FLAGS + kind) as u8,
-            flagged: (FLAGGED + kind) as u8,
+            count: (COUNTS + kind) as u8,
+            found: (FOUND + kind) as u8,
+            gaps: std::array::from_fn(|octave| (GAPS + octave) as u8),
         }
     }
 
     /// Returns what stands for the contexts.
     pub fn map(self, of: impl Fn(u8) -> u8) -> Self {
-        Self { of_half_octaves: self.of_half_octaves.map(&of), flag: of(self.flag), flagged: of(self.flagged) }
+        Self {
+            of_half_octaves: self.of_half_octaves.map(&of),
+            count: of(self.count),
+            found: of(self.found),
+            gaps: self.gaps.map(&of),
+        }
     }
 
     /// Returns the context of elements whose neighbors all have code 0.
@@ -80,23 +92,29 @@ impl Contexts {
     pub const fn masked(&self) -> u8 {
         self.of_half_octaves[ALL_MASKED]
     }
+
+    /// Returns that of the gaps of a segment with so many quiet elements, of which a few are found.
+    pub fn of_gaps(&self, quiet: usize, found: usize) -> u8 {
+        let octave = (quiet / found).ilog2() as usize;
+        self.gaps[octave.clamp(FIRST_GAP_OCTAVE, FIRST_GAP_OCTAVE + GAP_OCTAVES - 1) - FIRST_GAP_OCTAVE]
+    }
 }
 
-/// Returns whether a context is calm: all codes around are 0, or all neighbors are masked.
-pub fn is_calm(context: usize) -> bool {
-    context < FLAGS && [0, OF_KIND - 1].contains(&(context % OF_KIND))
+/// Returns whether a context is that of quiet elements: all codes around are 0, or all neighbors are masked.
+pub fn is_quiet(context: usize) -> bool {
+    context < COUNTS && [0, OF_KIND - 1].contains(&(context % OF_KIND))
 }
 
-/// Returns whether a context is that of flags.
-pub fn is_of_flags(context: usize) -> bool {
-    (FLAGS..FLAGGED).contains(&context)
+/// Returns whether a context is that of elements, and not of numbers.
+pub fn is_of_elements(context: usize) -> bool {
+    context < COUNTS || (FOUND..GAPS).contains(&context)
 }
 
 /// Returns whether a context has nothing in common with the one before.
 pub fn begins_group(context: usize) -> bool {
     match context {
-        0..FLAGS => matches!(context % OF_KIND, 0 | BINS),
-        _ => context == FLAGS || context == FLAGGED,
+        0..COUNTS => matches!(context % OF_KIND, 0 | BINS),
+        _ => [COUNTS, FOUND, GAPS].contains(&context),
     }
 }
 
@@ -269,16 +287,16 @@ mod tests {
     #[test]
     fn contexts_of_all_kinds_are_all_contexts() {
         let all = |kind| {
-            let Contexts { of_half_octaves, flag, flagged } = Contexts::of_kind(kind);
-            of_half_octaves.into_iter().chain([flag, flagged])
+            let Contexts { of_half_octaves, count, found, gaps } = Contexts::of_kind(kind);
+            of_half_octaves.into_iter().chain([count, found]).chain(gaps)
         };
         let mut contexts: Vec<usize> = (0..KINDS).flat_map(all).map(usize::from).collect();
         contexts.sort_unstable();
         contexts.dedup();
         assert!(contexts.iter().copied().eq(0..CONTEXTS));
         let of_kinds = || (0..KINDS).map(Contexts::of_kind);
-        let calm: Vec<_> = of_kinds().flat_map(|of| [of.quiet(), of.masked()].map(usize::from)).collect();
-        assert!(contexts.into_iter().filter(|&context| is_calm(context)).eq(calm));
+        let quiet: Vec<_> = of_kinds().flat_map(|of| [of.quiet(), of.masked()].map(usize::from)).collect();
+        assert!(contexts.into_iter().filter(|&context| is_quiet(context)).eq(quiet));
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -4,13 +4,14 @@ use super::activity::CONTEXTS;
 use super::symbol::{SYMBOLS, Symbol};
 use super::table::Counts;
 
-/// Bits of a context.
-const CONTEXT_LOG2: u32 = 7;
+/// Bits of a context, and of a symbol.
+const CONTEXT_LOG2: u32 = 8;
+const SYMBOL_LOG2: u32 = 7;
 /// More than there are pairs of a symbol and a context, and a power of two, so that no pair is out of bounds.
-pub const PAIRS: usize = 1 << (2 * CONTEXT_LOG2);
+pub const PAIRS: usize = 1 << (SYMBOL_LOG2 + CONTEXT_LOG2);
 /// What stands in place of a context where there is no event.
 const NO_CONTEXT: u32 = (1 << CONTEXT_LOG2) - 1;
-const _: () = assert!(CONTEXTS < NO_CONTEXT as usize && SYMBOLS <= 1 << CONTEXT_LOG2);
+const _: () = assert!(CONTEXTS < NO_CONTEXT as usize && SYMBOLS <= 1 << SYMBOL_LOG2);
 
 /// A code and its context: the symbol, below it the context, and below that the bits behind the symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

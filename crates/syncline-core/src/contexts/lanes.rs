@@ -9,16 +9,17 @@ mod encode;
 
 pub use encode::{Encoder, Events};
 
-use super::activity::{CONTEXTS, Contexts, is_calm, is_of_flags};
+use super::activity::{CONTEXTS, Contexts, is_of_elements, is_quiet};
 use super::symbol::{FIRST_MASK, SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
+use crate::geometry::BLOCK_LOG2;
 use crate::simd::InstructionSet;
 
 /// Most states of a unit.
 pub const MOST_LANES: usize = 32;
 
-/// Elements of a block for each of its states, at least.
-pub const ELEMENTS_OF_LANE: usize = 4096;
+/// Most states of a part of a block, as a binary logarithm.
+pub const MOST_LANES_OF_PART_LOG2: u8 = 8;
 
 /// States are at least this after each event. The decoder ends with it.
 const LOWEST: u32 = 1 << 16;
@@ -26,15 +27,15 @@ const LOWEST: u32 = 1 << 16;
 /// Raw bits that are taken together with a symbol: as many as a state always has beside it.
 const FIRST_BITS: u32 = 16 - TABLE_LOG2;
 
-/// Returns the number of states of the units of a block of so many elements, of which there are at most 2^`log2`.
+/// Returns the number of states of a part of a block of so many elements. A whole block has 2^`log2` of them.
 pub fn lanes_of(elements: usize, log2: u8) -> usize {
-    let fitting = (elements / ELEMENTS_OF_LANE).max(1).ilog2();
-    1 << fitting.min(u32::from(log2))
+    let states = (elements as u64) << log2 >> BLOCK_LOG2;
+    1 << states.max(1).ilog2()
 }
 
 /// The tables of a chunk for the decoder: what each slot of each table stands for, see `Slot`.
 ///
-/// Tables of calm contexts have numbers of their own, by which they are recognized.
+/// Tables of quiet elements have numbers of their own, by which they are recognized.
 #[derive(Clone, Debug)]
 pub struct SlotTables {
     /// Of as many tables as there are numbers, so that none is out of bounds.
@@ -46,9 +47,9 @@ pub struct SlotTables {
 }
 
 /// The number of the table of what is behind the last event of a list: it leaves a state as it is.
-pub const NO_TABLE: u8 = TABLES as u8 - 1;
+pub const NO_TABLE: u8 = (TABLES - 1) as u8;
 /// Numbers of tables. There are fewer contexts.
-const TABLES: usize = 128;
+const TABLES: usize = 256;
 const _: () = assert!(CONTEXTS < TABLES);
 
 /// What a slot stands for: 11 bits of the frequency of its symbol less 1, 11 of its distance from the symbol's start,
@@ -93,7 +94,7 @@ impl SlotTables {
         let mut slots = vec![0; TABLES << TABLE_LOG2];
         let (mut of_contexts, mut number) = ([0; CONTEXTS], 0);
         for (context, &table) in tables.of_context.iter().enumerate() {
-            let shares = |before: usize| tables.of_context[before] == table && !is_calm(before) && !is_calm(context);
+            let shares = |before: usize| tables.of_context[before] == table && !is_quiet(before) && !is_quiet(context);
             let is_first = context == 0;
             if is_first || !shares(context - 1) {
                 number += u8::from(!is_first);
@@ -106,8 +107,8 @@ impl SlotTables {
         none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
         let is_mask = |symbol: usize| symbol >= usize::from(FIRST_MASK);
         let has_masks = |table: &Table| (0..SYMBOLS).any(|symbol| is_mask(symbol) && table.frequency(symbol) > 0);
-        // Flags that are set have such symbols.
-        let of_elements = (0..CONTEXTS).filter(|&context| !is_of_flags(context));
+        // Counts of plain segments have such symbols.
+        let of_elements = (0..CONTEXTS).filter(|&context| is_of_elements(context));
         let mut of_elements = of_elements.map(|context| &tables.tables[usize::from(tables.of_context[context])]);
         let any_masks = of_elements.any(has_masks);
         Self { slots, of_contexts, any_masks }
@@ -165,6 +166,14 @@ impl<'a> Decoder<'a> {
         #[cfg(not(target_arch = "x86_64"))]
         let _ = isa;
         self.list_by_one(of_codes, tables, codes);
+    }
+
+    /// Reads the only code of a list, which has a table with this number.
+    #[inline(always)]
+    pub fn one(&mut self, table: u8, tables: &SlotTables) -> i32 {
+        let mut code = [0];
+        self.group(&[table], tables, &mut code);
+        code[0]
     }
 
     /// Does what [`Self::list`] does, one code after another.
@@ -308,8 +317,8 @@ mod tests {
 
     #[test]
     fn small_blocks_have_fewer_lanes() {
-        let of = |elements| lanes_of(elements, 5);
-        assert_eq!([of(1), of(4096), of(8191), of(8192), of(1 << 17), of(1 << 18)], [1, 1, 1, 2, 32, 32]);
-        assert_eq!(lanes_of(1 << 18, 3), 8);
+        let of = |elements| lanes_of(elements, MOST_LANES_OF_PART_LOG2);
+        assert_eq!([of(1), of(1024), of(2047), of(2048), of(1 << 17), of(1 << 18)], [1, 1, 1, 2, 128, 256]);
+        assert_eq!([1 << 18, 1 << 17, 1 << 14].map(|elements| lanes_of(elements, 3)), [8, 4, 1]);
     }
 }

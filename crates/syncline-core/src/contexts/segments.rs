@@ -1,208 +1,278 @@
-//! Runs of elements in segments (`docs/FORMAT.md`, "Segments"): where only zeros or masks are to be expected, a flag
-//! says whether there is anything else, and if there is not, no element is coded.
+//! The elements of a class in segments (`docs/FORMAT.md`, "Segments"): where only zeros or masks are to be expected, the
+//! elements that are something else are counted and found by the gaps between them, and the others are not coded.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 
-use super::activity::Contexts;
+use super::activity::{Contexts, FIRST_GAP_OCTAVE, GAP_OCTAVES};
 use super::event::{Event, EventCounts};
-use super::lanes::{Decoder, MOST_LANES, NO_TABLE, SlotTables};
-use super::symbol::code_of_mask;
+use super::lanes::{Decoder, Events, MOST_LANES, NO_TABLE, SlotTables};
+use super::symbol::{code_of_mask, code_of_number, number_of_code};
 use crate::simd::InstructionSet;
 
-/// Elements of a segment.
-pub const SEGMENT: usize = 32;
-/// Most elements of a run.
-pub const LONGEST_RUN: usize = SEGMENT * SEGMENTS;
-/// Most segments of a run: as many as there are bits that say something of each.
-const SEGMENTS: usize = u32::BITS as usize;
-const _: () = assert!(SEGMENT.is_multiple_of(MOST_LANES) && SEGMENTS.is_multiple_of(MOST_LANES));
+/// Most elements of a segment.
+pub const SEGMENT: usize = 1024;
+/// Segments with fewer quiet elements have no count.
+pub const LEAST_QUIET: usize = 32;
+/// At most one of so many quiet elements of a segment is found. Segments with more are plain.
+pub const QUIET_FOR_FOUND: usize = 8;
+/// Most elements that are found in a segment.
+const MOST_FOUND: usize = SEGMENT / QUIET_FOR_FOUND;
+const _: () = assert!(QUIET_FOR_FOUND == 1 << FIRST_GAP_OCTAVE && SEGMENT == QUIET_FOR_FOUND << (GAP_OCTAVES - 1));
+/// Elements that have a bit each in a word.
+const WORD: usize = u32::BITS as usize;
+const WORDS: usize = SEGMENT / WORD;
+const _: () = assert!(WORD == MOST_LANES && MOST_FOUND.is_multiple_of(MOST_LANES));
 
-/// What is coded of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Coded {
-    /// Its elements.
-    Elements,
-    /// A flag that is not set.
-    Flag,
-    /// A flag that is set, and its elements.
-    Both,
+/// The events of a unit that are coded, and where each list of them ends.
+#[derive(Debug, Default)]
+pub struct UnitEvents {
+    events: Vec<Event>,
+    ends: Vec<u32>,
+    lanes: usize,
 }
 
-impl Coded {
+impl UnitEvents {
+    /// Begins a unit that is coded by so many states.
+    pub fn begin(&mut self, lanes: usize) {
+        self.events.clear();
+        self.ends.clear();
+        self.lanes = lanes;
+    }
+
+    /// Returns the events, and the number of states that they are coded by.
+    pub fn get(&self) -> (Events<'_>, usize) {
+        (Events { events: &self.events, ends: &self.ends }, self.lanes)
+    }
+
+    /// Appends the events of the elements of a segment.
     #[inline(always)]
-    fn of(segment: &[Event; SEGMENT], contexts: &Contexts) -> Self {
-        let is_calm = |event: &Event| [contexts.quiet(), contexts.masked()].contains(&event.context());
-        let expected = [Event::new(0, contexts.quiet()), Event::new(code_of_mask(0), contexts.masked())];
-        match segment {
-            // Mostly the first one tells.
-            [first, ..] if !is_calm(first) => Self::Elements,
-            _ if are_of(segment, expected) => Self::Flag,
-            _ if segment.iter().all(is_calm) => Self::Both,
-            _ => Self::Elements,
+    fn append(&mut self, segment: &[Event], contexts: &Contexts) {
+        let [zero, mask] = [Event::new(0, contexts.quiet()), Event::new(code_of_mask(0), contexts.masked())];
+        let is_expected = |event: Event| event == zero || event == mask;
+        let is_quiet = |event: Event| event.context() == zero.context() || event.context() == mask.context();
+        let (mut quiet, mut expected) = (0, 0);
+        for &event in segment {
+            quiet += u32::from(is_quiet(event));
+            expected += u32::from(is_expected(event));
         }
-    }
-}
-
-/// Returns whether each event of a segment is one of two.
-#[inline(always)]
-fn are_of(segment: &[Event; SEGMENT], [first, second]: [Event; 2]) -> bool {
-    // Eight at a time, so that compilers make vectors of them.
-    let mut others = [0; 8];
-    for events in segment.as_chunks::<8>().0 {
-        for (other, event) in others.iter_mut().zip(events) {
-            *other |= (event.0 ^ first.0).min(event.0 ^ second.0);
+        let found = quiet - expected;
+        if (quiet as usize) < LEAST_QUIET {
+            return self.append_list(segment);
         }
-    }
-    others == [0; 8]
-}
-
-/// Appends the events of a class of a unit, whose elements have the events `all`, to those that are coded, counts them,
-/// and appends the ends of its lists.
-#[inline(always)]
-pub fn append(
-    all: &[Event],
-    contexts: &Contexts,
-    (events, ends, counts): (&mut Vec<Event>, &mut Vec<u32>, &mut EventCounts),
-) {
-    let first = events.len();
-    for run in all.chunks(LONGEST_RUN) {
-        let (segments, rest) = run.as_chunks::<SEGMENT>();
-        let mut coded = [Coded::Elements; SEGMENTS];
-        // Not by a closure, which would not become instructions of the caller's instruction set.
-        for (coded, segment) in coded.iter_mut().zip(segments) {
-            *coded = Coded::of(segment, contexts);
+        if found as usize * QUIET_FOR_FOUND > quiet as usize {
+            self.append_list(&[Event::new(code_of_mask(0), contexts.count)]);
+            return self.append_list(segment);
         }
-        if coded.iter().all(|&coded| coded == Coded::Elements) {
-            events.extend_from_slice(run);
-            end(events, ends);
-            continue;
-        }
-        let flag = |is_set: bool| Event::new(if is_set { code_of_mask(0) } else { 0 }, contexts.flag);
-        let flagged = coded.iter().filter(|&&coded| coded != Coded::Elements);
-        events.extend(flagged.map(|&coded| flag(coded == Coded::Both)));
-        end(events, ends);
-        for (segment, coded) in segments.iter().zip(coded) {
-            let at = events.len();
-            if coded != Coded::Flag {
-                events.extend_from_slice(segment);
+        self.append_list(&[Event::new(code_of_number(found), contexts.count)]);
+        if found > 0 {
+            let (mut gap, of_gaps) = (0, contexts.of_gaps(quiet as usize, found as usize));
+            for &event in segment.iter().filter(|&&event| is_quiet(event)) {
+                if is_expected(event) {
+                    gap += 1;
+                } else {
+                    self.events.push(Event::new(code_of_number(gap), of_gaps));
+                    gap = 0;
+                }
             }
-            if coded == Coded::Both {
-                let quiet = events[at..].iter_mut().filter(|event| event.context() == contexts.quiet());
-                quiet.for_each(|event| *event = event.with_context(contexts.flagged));
-            }
+            self.end_list();
         }
-        events.extend_from_slice(rest);
-        end(events, ends);
+        if (expected as usize) < segment.len() {
+            let (mut at, first) = (0, self.events.len());
+            self.events.resize(first + segment.len(), Event::NONE);
+            let coded = &mut self.events[first..];
+            // Without a branch, which would be taken at random.
+            for &event in segment {
+                let is_zero = event.context() == zero.context();
+                coded[at] = if is_zero { event.with_context(contexts.found) } else { event };
+                at += usize::from(!is_expected(event));
+            }
+            self.events.truncate(first + at);
+            self.end_list();
+        }
     }
-    counts.count(&events[first..]);
+
+    #[inline(always)]
+    fn append_list(&mut self, events: &[Event]) {
+        self.events.extend_from_slice(events);
+        self.end_list();
+    }
+
+    fn end_list(&mut self) {
+        self.ends.push(self.events.len() as u32);
+    }
 }
 
-/// Ends a list, unless it is empty.
-fn end(events: &[Event], ends: &mut Vec<u32>) {
-    let end = events.len() as u32;
-    if ends.last().copied().unwrap_or(0) < end {
-        ends.push(end);
+/// Appends the events of a class, whose elements have the events `all`, to those of the units of its part, and counts
+/// them.
+#[inline(always)]
+pub fn append(all: &[Event], contexts: &Contexts, units: &mut [UnitEvents], counts: &mut EventCounts) {
+    let of_part = units.len();
+    for (number, segment) in all.chunks(SEGMENT).enumerate() {
+        let unit = &mut units[number % of_part];
+        let first = unit.events.len();
+        unit.append(segment, contexts);
+        counts.count(&unit.events[first..]);
     }
 }
 
-/// Reads the codes of a class of a unit by the numbers of the tables of its elements, which are of a kind whose
-/// contexts have the tables `contexts`. All symbols are 0 without a decoder.
+/// Reads the codes of a class by the numbers of the tables of its elements, which are of a kind whose contexts have the
+/// tables `contexts`, from the units of its part. All symbols of a unit without a decoder are 0.
 ///
-/// `of_codes` and `codes` are a multiple of [`SEGMENT`] long; behind the last element is [`NO_TABLE`].
+/// `of_codes` and `codes` are a multiple of [`MOST_LANES`] long; behind the last element is [`NO_TABLE`].
 ///
 /// # Panics
-/// The lengths are others.
+/// The lengths are others, or there is no unit.
 #[inline(always)]
 pub fn read<I: InstructionSet>(
     isa: I,
-    mut decoder: Option<&mut Decoder>,
+    units: &mut [Option<Decoder>],
     (tables, contexts): (&SlotTables, &Contexts),
     of_codes: &[u8],
     codes: &mut [i32],
 ) {
-    assert!(of_codes.len() == codes.len() && codes.len().is_multiple_of(SEGMENT));
-    let mut list = |of_codes: &[u8], codes: &mut [i32]| match &mut decoder {
-        Some(decoder) => decoder.list(isa, of_codes, tables, codes),
-        None => codes.fill(0),
-    };
-    for (of_codes, codes) in of_codes.chunks(LONGEST_RUN).zip(codes.chunks_mut(LONGEST_RUN)) {
-        let calm = calm_segments(isa, of_codes, contexts);
-        if calm == 0 {
-            list(of_codes, codes);
+    assert!(of_codes.len() == codes.len() && codes.len().is_multiple_of(MOST_LANES));
+    let of_part = units.len();
+    let mut coded = Coded { count: 0, places: [0; SEGMENT], of_codes: [NO_TABLE; SEGMENT], codes: [0; SEGMENT] };
+    for (number, (of_codes, codes)) in of_codes.chunks(SEGMENT).zip(codes.chunks_mut(SEGMENT)).enumerate() {
+        let decoder = units[number % of_part].as_mut();
+        let (of_words, _) = of_codes.as_chunks::<WORD>();
+        let quiet = quiet_elements(isa, of_words, contexts);
+        let count = quiet.iter().map(|word| word.count_ones() as usize).sum();
+        let Some(decoder) = decoder else {
+            match count {
+                0..LEAST_QUIET => codes.fill(0),
+                _ => expect(of_codes, contexts, codes),
+            }
             continue;
+        };
+        let found = if count < LEAST_QUIET { None } else { found(isa, decoder, (tables, contexts), (&quiet, count)) };
+        let Some(found) = found else {
+            decoder.list(isa, of_codes, tables, codes);
+            continue;
+        };
+        coded.gather(of_words, contexts, (&quiet, &found));
+        expect(of_codes, contexts, codes);
+        if coded.count > 0 {
+            let padded = coded.count.next_multiple_of(MOST_LANES);
+            coded.of_codes[coded.count..padded].fill(NO_TABLE);
+            decoder.list(isa, &coded.of_codes[..padded], tables, &mut coded.codes[..padded]);
+            coded.scatter(codes);
         }
-        let (mut of_flags, mut flags) = ([NO_TABLE; SEGMENTS], [0; SEGMENTS]);
-        of_flags[..calm.count_ones() as usize].fill(contexts.flag);
-        list(&of_flags, &mut flags);
-        let (mut skipped, mut flags) = (0, flags.iter());
-        for number in (0..SEGMENTS).filter(|number| calm >> number & 1 != 0) {
-            let is_set = flags.next().is_some_and(|&flag| flag != 0);
-            skipped |= u32::from(!is_set) << number;
-        }
-        let mut of_coded = [NO_TABLE; LONGEST_RUN];
-        let len = gather(of_codes, (calm, skipped), contexts, &mut of_coded);
-        list(&of_coded[..len], &mut codes[..len]);
-        scatter(of_codes, skipped, contexts.masked(), codes, len);
     }
 }
 
-/// Returns a bit for each segment of a run: whether all of its contexts are calm.
+/// A bit for each element of a segment.
+type Bits = [u32; WORDS];
+
+/// Returns which elements of a segment are quiet.
 #[inline(always)]
-fn calm_segments<I: InstructionSet>(isa: I, of_codes: &[u8], contexts: &Contexts) -> u32 {
-    let (segments, _) = of_codes.as_chunks::<SEGMENT>();
-    let calm = [contexts.quiet(), contexts.masked()];
+fn quiet_elements<I: InstructionSet>(isa: I, of_codes: &[[u8; WORD]], contexts: &Contexts) -> Bits {
+    let tables = [contexts.quiet(), contexts.masked()];
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = isa.avx2() {
-        return avx2::segments_of(token, segments, calm);
+        return avx2::bytes_of(token, of_codes, tables);
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
-    segments_of(segments, calm)
+    bytes_of(of_codes, tables)
 }
 
-/// Returns a bit for each of up to 32 segments: whether each of its bytes is one of two.
-fn segments_of(segments: &[[u8; SEGMENT]], bytes: [u8; 2]) -> u32 {
-    let are_all = |segment: &[u8; SEGMENT]| segment.iter().all(|byte| bytes.contains(byte));
-    segments.iter().rev().fold(0, |found, segment| found << 1 | u32::from(are_all(segment)))
+/// Returns which bytes are one of two.
+fn bytes_of(all: &[[u8; WORD]], bytes: [u8; 2]) -> Bits {
+    let mut found = [0; WORDS];
+    for (found, word) in found.iter_mut().zip(all) {
+        *found = word.iter().rev().fold(0, |bits, byte| bits << 1 | u32::from(bytes.contains(byte)));
+    }
+    found
 }
 
-/// Gathers the tables of the elements of the segments of a run that are not skipped. Returns how many elements these
-/// are.
+/// Gives the elements what is expected of those that are quiet.
 #[inline(always)]
-fn gather(of_codes: &[u8], (calm, skipped): (u32, u32), contexts: &Contexts, out: &mut [u8; LONGEST_RUN]) -> usize {
-    let (segments, _) = of_codes.as_chunks::<SEGMENT>();
-    let (out, _) = out.as_chunks_mut::<SEGMENT>();
-    let mut count = 0;
-    for (number, segment) in segments.iter().enumerate().filter(|(number, _)| skipped >> number & 1 == 0) {
-        out[count] = *segment;
-        if calm >> number & 1 != 0 {
-            for context in &mut out[count] {
-                *context = if *context == contexts.quiet() { contexts.flagged } else { *context };
+fn expect(of_codes: &[u8], contexts: &Contexts, codes: &mut [i32]) {
+    let (mask, masked) = (code_of_mask(0), contexts.masked());
+    for (code, &table) in codes.iter_mut().zip(of_codes) {
+        *code = if table == masked { mask } else { 0 };
+    }
+}
+
+/// Reads which of the quiet elements, of which there are `count`, are found. `None` if the segment is plain.
+#[inline(always)]
+fn found<I: InstructionSet>(
+    isa: I,
+    decoder: &mut Decoder,
+    (tables, contexts): (&SlotTables, &Contexts),
+    (quiet, count): (&Bits, usize),
+) -> Option<Bits> {
+    let mut bits = [0; WORDS];
+    let found = number_of_code(decoder.one(contexts.count, tables)) as usize;
+    if found == 0 {
+        return Some(bits);
+    }
+    if found * QUIET_FOR_FOUND > count {
+        return None;
+    }
+    let (mut of_gaps, mut gaps) = ([NO_TABLE; MOST_FOUND], [0; MOST_FOUND]);
+    of_gaps[..found].fill(contexts.of_gaps(count, found));
+    let padded = found.next_multiple_of(MOST_LANES);
+    decoder.list(isa, &of_gaps[..padded], tables, &mut gaps[..padded]);
+    // The next quiet element, and how many are in the words before that of the last one found.
+    let (mut next, mut before, mut word) = (0, 0, 0);
+    for &gap in &gaps[..found] {
+        next += number_of_code(gap) as usize;
+        if next >= count {
+            break;
+        }
+        while next - before >= quiet[word].count_ones() as usize {
+            before += quiet[word].count_ones() as usize;
+            word += 1;
+        }
+        bits[word] |= select(quiet[word], next - before);
+        next += 1;
+    }
+    Some(bits)
+}
+
+/// Returns set bit `number`, counted from 0, of a word with more of them.
+fn select(mut word: u32, number: usize) -> u32 {
+    for _ in 0..number {
+        word &= word - 1;
+    }
+    word & word.wrapping_neg()
+}
+
+/// The elements of a segment that are coded: their places, their tables, and their codes.
+struct Coded {
+    count: usize,
+    places: [u16; SEGMENT],
+    of_codes: [u8; SEGMENT],
+    codes: [i32; SEGMENT],
+}
+
+impl Coded {
+    /// Takes the elements that are not quiet, and those that are found.
+    #[inline(always)]
+    fn gather(&mut self, of_codes: &[[u8; WORD]], contexts: &Contexts, (quiet, found): (&Bits, &Bits)) {
+        self.count = 0;
+        for (number, tables) in of_codes.iter().enumerate() {
+            let mut bits = !quiet[number] | found[number];
+            let first = number * WORD;
+            while bits != 0 {
+                let place = bits.trailing_zeros() as usize;
+                let table = tables[place];
+                self.places[self.count] = (first + place) as u16;
+                self.of_codes[self.count] = if table == contexts.quiet() { contexts.found } else { table };
+                self.count += 1;
+                bits &= bits - 1;
             }
         }
-        count += 1;
     }
-    count * SEGMENT
-}
 
-/// Moves the first `len` codes of a run to the segments that are not skipped, and gives the others what is expected of
-/// them.
-#[inline(always)]
-fn scatter(of_codes: &[u8], skipped: u32, masked: u8, codes: &mut [i32], len: usize) {
-    let (segments, _) = of_codes.as_chunks::<SEGMENT>();
-    let (codes, _) = codes.as_chunks_mut::<SEGMENT>();
-    let mut left = len / SEGMENT;
-    // The last first, so that none is overwritten before it is moved.
-    for (number, segment) in segments.iter().enumerate().rev() {
-        if skipped >> number & 1 == 0 {
-            left -= 1;
-            codes[number] = codes[left];
-        } else {
-            let of_mask = code_of_mask(0);
-            codes[number].iter_mut().zip(segment).for_each(|(code, &context)| {
-                *code = if context == masked { of_mask } else { 0 };
-            });
+    /// Writes the codes to the places of their elements.
+    #[inline(always)]
+    fn scatter(&self, codes: &mut [i32]) {
+        for (&place, &code) in self.places[..self.count].iter().zip(&self.codes) {
+            codes[usize::from(place)] = code;
         }
     }
 }
@@ -213,7 +283,7 @@ mod tests {
 
     use super::super::activity::KINDS;
     use super::super::bits::PackedWriter;
-    use super::super::lanes::{Encoder, Events};
+    use super::super::lanes::Encoder;
     use super::super::symbol::{CODE_LIMIT, MASKS};
     use super::super::table::Tables;
     use super::*;
@@ -222,9 +292,9 @@ mod tests {
     /// The events of all elements of a class, which are of a kind.
     type Class = (usize, Vec<Event>);
 
-    /// Reads the codes of classes. Returns them, and whether the decoder is finished.
+    /// Reads the codes of classes. Returns them, and whether all decoders are finished.
     struct ReadClasses<'a, 'w> {
-        decoder: Option<Decoder<'w>>,
+        units: Vec<Option<Decoder<'w>>>,
         tables: &'a SlotTables,
         classes: &'a [Class],
     }
@@ -238,17 +308,17 @@ mod tests {
             for (kind, events) in self.classes {
                 let number_of = |event: &Event| self.tables.of_contexts[usize::from(event.context())];
                 let mut of_codes: Vec<u8> = events.iter().map(number_of).collect();
-                of_codes.resize(events.len().next_multiple_of(SEGMENT), NO_TABLE);
+                of_codes.resize(events.len().next_multiple_of(MOST_LANES), NO_TABLE);
                 let mut codes = vec![-1; of_codes.len()];
                 let tables = (self.tables, &self.tables.of_kind(*kind));
-                read(isa, self.decoder.as_mut(), tables, &of_codes, &mut codes);
+                read(isa, &mut self.units, tables, &of_codes, &mut codes);
                 all.extend_from_slice(&codes[..events.len()]);
             }
-            (all, self.decoder.is_none_or(|decoder| decoder.is_finished()))
+            (all, self.units.iter().flatten().all(|decoder| decoder.is_finished()))
         }
     }
 
-    /// Returns the events of a class: pieces of up to 100 elements that are calm or not, with what is expected or not.
+    /// Returns the events of a class: pieces of up to 400 elements that are quiet or not, with what is expected or not.
     fn class(seed: u32, len: usize, masks: bool, noisy: bool) -> Class {
         let mut random = seed;
         let mut next = |limit: u32| {
@@ -259,10 +329,10 @@ mod tests {
         let contexts = Contexts::of_kind(kind);
         let mut events = Vec::new();
         while events.len() < len {
-            let (calm, rare) = (next(4) > 0, [0, 3, 100][next(3) as usize]);
-            for _ in 0..1 + next(100) {
+            let (is_quiet, rare) = (next(4) > 0, [0, 3, 100][next(3) as usize]);
+            for _ in 0..1 + next(400) {
                 let is_mask = masks && next(3) == 0;
-                let context = match (calm, is_mask) {
+                let context = match (is_quiet, is_mask) {
                     (true, true) => contexts.masked(),
                     (true, false) => contexts.quiet(),
                     _ => contexts.quiet() + next(20) as u8,
@@ -273,7 +343,7 @@ mod tests {
                     _ => next(9) as i32 - 4,
                 };
                 let is_other = noisy && next(100) < rare;
-                let expected = if calm && is_mask { code_of_mask(0) } else { 0 };
+                let expected = if is_quiet && is_mask { code_of_mask(0) } else { 0 };
                 events.push(Event::new(if is_other { other } else { expected }, context));
             }
         }
@@ -281,39 +351,53 @@ mod tests {
         (kind, events)
     }
 
+    /// Returns units with the events of classes, and how often each occurs.
+    fn units_of(classes: &[Class], units: usize, lanes: usize) -> (Vec<UnitEvents>, EventCounts) {
+        let mut of_part: Vec<UnitEvents> = (0..units).map(|_| UnitEvents::default()).collect();
+        of_part.iter_mut().for_each(|unit| unit.begin(lanes));
+        let mut counts = EventCounts::default();
+        classes.iter().for_each(|(kind, all)| append(all, &Contexts::of_kind(*kind), &mut of_part, &mut counts));
+        (of_part, counts)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(80))]
         #[test]
         fn codes_of_segments_are_read_as_appended(
             lens in prop::collection::vec(
-                prop_oneof![0usize..100, 900usize..1200, Just(LONGEST_RUN), 0usize..6000],
+                prop_oneof![0usize..100, 900usize..1200, Just(SEGMENT), 0usize..9000],
                 1..4,
             ),
             seed in any::<u32>(),
             (masks, noisy, shares_tables) in any::<(bool, bool, bool)>(),
             lanes_log2 in 0u32..6,
+            units_log2 in 0u32..4,
         ) {
             let classes: Vec<Class> =
                 lens.iter().zip(seed..).map(|(&len, seed)| class(seed, len, masks, noisy)).collect();
-            let (mut events, mut ends, mut counts) = (Vec::new(), Vec::new(), EventCounts::default());
-            for (kind, all) in &classes {
-                append(all, &Contexts::of_kind(*kind), (&mut events, &mut ends, &mut counts));
-            }
-            prop_assert_eq!(ends.last().copied().unwrap_or(0) as usize, events.len());
+            let (units, counts) = units_of(&classes, 1 << units_log2, 1 << lanes_log2);
             let mut counts = counts.of_contexts();
             if shares_tables {
-                // As few tables as there can be: calm contexts have that of others.
+                // As few tables as there can be: contexts of quiet elements have that of others.
                 let sum = std::array::from_fn(|symbol| counts.iter().map(|counts| counts[symbol]).sum());
                 *counts = [[0; _]; _];
                 counts[0] = sum;
             }
             let tables = Tables::build(&counts, &mut PackedWriter::default());
-            let (lanes, mut words) = (1 << lanes_log2, Vec::new());
-            Encoder::new(&tables).encode(Events { events: &events, ends: &ends }, lanes, &mut words);
-            prop_assert!(noisy || masks || words.is_empty());
-            let decoder = (!words.is_empty()).then(|| Decoder::new(&words, lanes).unwrap());
+            let mut encoder = Encoder::new(&tables);
+            let words: Vec<Vec<u8>> = units.iter().map(|unit| {
+                let ((events, lanes), mut words) = (unit.get(), Vec::new());
+                encoder.encode(events, lanes, &mut words);
+                words
+            }).collect();
+            prop_assert!(noisy || masks || words.iter().all(Vec::is_empty));
+            let of_words = words.iter().map(|words| match words.is_empty() {
+                true => None,
+                false => Some(Decoder::new(words, 1 << lanes_log2).unwrap()),
+            });
+            let units = of_words.collect();
             let tables = SlotTables::new(&tables);
-            let (codes, is_finished) = simd::run(ReadClasses { decoder, tables: &tables, classes: &classes });
+            let (codes, is_finished) = simd::run(ReadClasses { units, tables: &tables, classes: &classes });
             let expected = classes.iter().flat_map(|(_, events)| events.iter().map(|event| event.code()));
             prop_assert!(is_finished && codes.into_iter().eq(expected));
         }
@@ -323,15 +407,14 @@ mod tests {
             (seed, bytes) in (any::<u32>(), prop::collection::vec(any::<u8>(), 600)),
             lanes_log2 in 0u32..6,
         ) {
-            let classes = [class(seed, 1500, true, true)];
-            let mut counts = EventCounts::default();
-            append(&classes[0].1, &Contexts::of_kind(classes[0].0), (&mut Vec::new(), &mut Vec::new(), &mut counts));
+            let classes = [class(seed, 5000, true, true)];
+            let (_, counts) = units_of(&classes, 1, 1);
             let tables = SlotTables::new(&Tables::build(&counts.of_contexts(), &mut PackedWriter::default()));
             let mut bytes = bytes;
             let lanes = 1 << lanes_log2;
             bytes[..4 * lanes].iter_mut().skip(3).step_by(4).for_each(|highest| *highest |= 1);
-            let decoder = Some(Decoder::new(&bytes, lanes).unwrap());
-            let (codes, _) = simd::run(ReadClasses { decoder, tables: &tables, classes: &classes });
+            let units = vec![Some(Decoder::new(&bytes, lanes).unwrap())];
+            let (codes, _) = simd::run(ReadClasses { units, tables: &tables, classes: &classes });
             let masks: Vec<i32> = (0..MASKS).map(code_of_mask).collect();
             prop_assert!(codes.iter().all(|code| code.unsigned_abs() < CODE_LIMIT || masks.contains(code)));
         }
@@ -339,43 +422,75 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn vectors_find_the_segments_that_bytes_do() {
+    fn vectors_find_the_elements_that_bytes_do() {
         let Some(token) = crate::simd::Avx2::detected() else { return };
         let mut random = 1u32;
-        for count in [0, 1, 7, 31, 32] {
-            let mut segments = vec![[3; SEGMENT]; count];
-            for segment in segments.iter_mut().skip(1) {
+        for count in [0, 1, 7, WORDS] {
+            let mut all = vec![[3; WORD]; count];
+            for byte in all.as_flattened_mut() {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                segment[(random >> 8) as usize % SEGMENT] = 7;
-                segment[(random >> 16) as usize % SEGMENT] += (random >> 24) as u8 % 2;
+                *byte += [0, 4, 1, 200][(random >> 30) as usize];
             }
-            let found = avx2::segments_of(token, &segments, [3, 7]);
-            assert_eq!(found, segments_of(&segments, [3, 7]));
-            assert!(count < 7 || (found & 1 != 0 && found.count_ones() < count as u32));
+            let found = avx2::bytes_of(token, &all, [3, 7]);
+            assert_eq!(found, bytes_of(&all, [3, 7]));
+            assert!(found.iter().all(|word| word.count_ones() < 32));
+        }
+    }
+
+    /// Returns the events of a segment, and the end of each of its lists.
+    fn lists_of(all: &[Event], kind: usize) -> (Vec<Event>, Vec<u32>) {
+        let (units, _) = units_of(&[(kind, all.to_vec())], 1, 1);
+        (units[0].events.clone(), units[0].ends.clone())
+    }
+
+    #[test]
+    fn quiet_segments_have_a_count_and_what_is_found() {
+        let (kind, contexts) = (2, Contexts::of_kind(2));
+        let number = |number, context| Event::new(code_of_number(number), context);
+        let (zero, mask) = (Event::new(0, contexts.quiet()), Event::new(code_of_mask(0), contexts.masked()));
+        let mut all: Vec<Event> = (0..SEGMENT).map(|i| if i % 3 == 0 { mask } else { zero }).collect();
+        assert_eq!(lists_of(&all, kind), (vec![number(0, contexts.count)], vec![1]));
+        // Not quiet; a code in the place of a mask; another code and another mask in the place of 0.
+        all[5] = Event::new(0, contexts.quiet() + 1);
+        all[9] = Event::new(0, contexts.masked());
+        all[10] = Event::new(-7, contexts.quiet());
+        all[13] = Event::new(code_of_mask(1), contexts.quiet());
+        let gaps = [8, 0, 2].map(|gap| number(gap, contexts.of_gaps(SEGMENT - 1, 3)));
+        let coded = [all[5], all[9], all[10].with_context(contexts.found), all[13].with_context(contexts.found)];
+        assert_eq!(lists_of(&all, kind), ([&[number(3, contexts.count)][..], &gaps, &coded].concat(), vec![1, 4, 8]));
+    }
+
+    #[test]
+    fn segments_with_many_codes_or_few_quiet_elements_are_plain() {
+        let (kind, contexts) = (1, Contexts::of_kind(1));
+        for (quiet, found, lists) in
+            [(31, 0, 1), (31, 9, 1), (32, 4, 3), (32, 5, 2), (SEGMENT, 128, 3), (SEGMENT, 129, 2)]
+        {
+            let context = |i| if i < quiet { contexts.quiet() } else { contexts.quiet() + 3 };
+            let all: Vec<Event> = (0..SEGMENT).map(|i| Event::new(i32::from(i < found), context(i))).collect();
+            let (events, ends) = lists_of(&all, kind);
+            assert_eq!(ends.len(), lists, "{quiet} {found}");
+            let is_plain = lists < 3;
+            assert_eq!(events[events.len() - SEGMENT.min(events.len())..] == all, is_plain);
+            assert!(lists != 2 || events[0] == Event::new(code_of_mask(0), contexts.count));
         }
     }
 
     #[test]
-    fn segments_without_surprise_have_one_event() {
-        let contexts = Contexts::of_kind(2);
-        let of = |masks: usize| {
-            let quiet = std::iter::repeat_n(Event::new(0, contexts.quiet()), 2 * LONGEST_RUN - masks);
-            quiet.chain(std::iter::repeat_n(Event::new(code_of_mask(0), contexts.masked()), masks)).collect()
-        };
-        for mut all in [0, 1, LONGEST_RUN, 2 * LONGEST_RUN].map(of) as [Vec<Event>; 4] {
-            let events_of = |all: &[Event]| {
-                let (mut events, mut ends) = (Vec::new(), Vec::new());
-                append(all, &contexts, (&mut events, &mut ends, &mut EventCounts::default()));
-                (events, ends)
-            };
-            let flag = Event::new(0, contexts.flag);
-            assert_eq!(events_of(&all), (vec![flag; 2 * SEGMENTS], vec![SEGMENTS as u32, 2 * SEGMENTS as u32]));
-            all[SEGMENT + 1] = all[SEGMENT + 1].with_context(contexts.quiet() + 1);
-            assert_eq!(events_of(&all).1, [31, 63, 95]);
-            all[3] = Event::new(-1, contexts.quiet());
-            let (events, ends) = events_of(&all);
-            assert_eq!((events[0], ends), (Event::new(code_of_mask(0), contexts.flag), vec![31, 95, 127]));
-            assert_eq!(events[31 + 3], Event::new(-1, contexts.flagged));
-        }
+    fn gaps_beyond_the_last_quiet_element_find_nothing() {
+        let contexts = Contexts::of_kind(0);
+        let number = |number, context| Event::new(code_of_number(number), context);
+        let gap = |gap| number(gap, contexts.of_gaps(SEGMENT, 3));
+        let events = [number(3, contexts.count), gap(1000), gap(23), gap(0), Event::new(5, contexts.found)];
+        let mut counts = EventCounts::default();
+        counts.count(&events);
+        let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
+        let mut words = Vec::new();
+        Encoder::new(&tables).encode(Events { events: &events, ends: &[1, 4, 5] }, 1, &mut words);
+        let tables = SlotTables::new(&tables);
+        let classes = [(0, vec![Event::new(0, contexts.quiet()); SEGMENT])];
+        let units = vec![Some(Decoder::new(&words, 1).unwrap())];
+        let (codes, is_finished) = simd::run(ReadClasses { units, tables: &tables, classes: &classes });
+        assert!(is_finished && (0..SEGMENT).all(|i| codes[i] == if i == 1000 { 5 } else { 0 }));
     }
 }

@@ -29,6 +29,16 @@ pub fn mask_of_code(code: i32) -> Option<usize> {
     (code >= CODE_LIMIT as i32).then(|| usize::from(Symbol::of(code).symbol - FIRST_MASK))
 }
 
+/// Returns the code that stands for a number.
+pub const fn code_of_number(number: u32) -> i32 {
+    (number >> 1) as i32 ^ -((number & 1) as i32)
+}
+
+/// Returns the number that a code stands for. Those of masks are larger than all others.
+pub const fn number_of_code(code: i32) -> u32 {
+    ((code << 1) ^ (code >> 31)) as u32
+}
+
 /// The symbol of a code, and the bits that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol {
@@ -93,6 +103,14 @@ mod tests {
             largest = largest.max(symbol);
         }
         assert_eq!(usize::from(largest) + 1, OF_CODES);
+    }
+
+    #[test]
+    fn numbers_are_their_codes() {
+        let all = |number: u32| number_of_code(code_of_number(number));
+        assert!((0..5000).chain([1 << 18, 2 * CODE_LIMIT - 1]).all(|number| all(number) == number));
+        assert_eq!([0, 1, 2, 3, 4].map(code_of_number), [0, -1, 1, -2, 2]);
+        assert!((0..MASKS).all(|mask| number_of_code(code_of_mask(mask)) >= 2 * CODE_LIMIT));
     }
 
     #[test]

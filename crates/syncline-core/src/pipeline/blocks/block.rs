@@ -6,9 +6,9 @@ mod encode;
 use super::anchors::Anchor;
 use super::plan::{Division, Order, Plan};
 use super::quantizer::Quantizer;
-use super::units::Boxes;
-use crate::contexts::lanes::{Events, lanes_of};
-use crate::contexts::{Contexts, Event, EventCounts, code_of_mask, mask_of_code, segments};
+use super::units::{Boxes, Units};
+use crate::contexts::segments::{self, UnitEvents};
+use crate::contexts::{Contexts, Event, EventCounts, code_of_mask, mask_of_code};
 use crate::geometry::Tile;
 use crate::predict::levels::{Classes, Level, coarser, join, joined, levels_of};
 use crate::quantize::Real;
@@ -33,7 +33,7 @@ pub(super) struct Block<T> {
     code_lattice: Vec<i32>,
     next_codes: Vec<i32>,
     arranged: Vec<T>,
-    /// The tables of the elements of a class of a unit, and its codes.
+    /// The tables of the elements of a class of a part, and its codes.
     of_codes: Vec<u8>,
     unit_codes: Vec<i32>,
     /// Sums of magnitudes of a row.
@@ -41,8 +41,9 @@ pub(super) struct Block<T> {
     /// Differences between values and predictions of the slice before.
     before: Vec<T>,
     pub anchors: Vec<Anchor>,
-    /// The codes of each unit with their contexts: those of all levels but the finest, and those of the finest by unit.
-    /// Units of earlier blocks are before these.
+    /// The codes, with their contexts, of the elements of each part that are of the class that is worked on.
+    of_class: Vec<Vec<Event>>,
+    /// The events of each unit. Units of earlier blocks are before these.
     units: Vec<UnitEvents>,
     first_unit: usize,
     /// Places, in raster order, of the elements that are not within the bound.
@@ -52,48 +53,12 @@ pub(super) struct Block<T> {
 /// Elements of the finest level are predicted from others at most so far along each axis.
 const FARTHEST_NEIGHBOR: usize = 3;
 
-fn count_units(boxes: &Boxes, division: Division) -> usize {
-    match division {
-        Division::One => 1,
-        Division::Two | Division::Boxes => 1 + boxes.count(),
-    }
-}
-
-/// The events of a unit that are coded, and where each list of them ends.
-#[derive(Debug, Default)]
-pub(super) struct UnitEvents {
-    events: Vec<Event>,
-    ends: Vec<u32>,
-    lanes: usize,
-    /// The events of all elements of the class that is worked on.
-    of_class: Vec<Event>,
-}
-
-impl UnitEvents {
-    fn begin(&mut self, lanes: usize) {
-        self.events.clear();
-        self.ends.clear();
-        self.lanes = lanes;
-    }
-
-    /// Ends a class, whose elements are of a kind with these contexts.
-    #[inline(always)]
-    fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
-        segments::append(&self.of_class, contexts, (&mut self.events, &mut self.ends, counts));
-        self.of_class.clear();
-    }
-
-    /// Returns the events, and the number of states that they are coded with.
-    pub fn get(&self) -> (Events<'_>, usize) {
-        (Events { events: &self.events, ends: &self.ends }, self.lanes)
-    }
-}
-
 /// Returns the number of units of a block.
 pub(super) fn units_of(extent: [usize; 3], plan: Plan) -> usize {
     let extent = Order::new(extent, plan.slices).of(extent);
     let levels = levels_of(extent, plan.slices.is_some());
-    count_units(&Boxes::new(extent, levels.first(), plan.division), plan.division)
+    let boxes = Boxes::new(extent, levels.first(), plan.division);
+    Units::new(extent.iter().product(), &boxes, plan).count()
 }
 
 impl<T: Real> Default for Block<T> {
@@ -119,6 +84,7 @@ impl<T: Real> Default for Block<T> {
             sums: Vec::new(),
             before: Vec::new(),
             anchors: Vec::new(),
+            of_class: Vec::new(),
             units: Vec::new(),
             first_unit: 0,
             missed: Vec::new(),
@@ -140,14 +106,9 @@ impl<T: Real> Block<T> {
         self.codes.resize_with(self.levels.len(), Classes::default);
     }
 
-    /// Returns the number of units.
-    pub fn units(&self) -> usize {
-        count_units(&self.boxes, self.plan.division)
-    }
-
-    /// Returns the number of states of each unit.
-    pub fn lanes(&self) -> usize {
-        lanes_of(self.extent.iter().product(), self.plan.lanes_log2)
+    /// Returns the units.
+    pub fn units(&self) -> Units {
+        Units::new(self.extent.iter().product(), &self.boxes, self.plan)
     }
 
     /// Returns the number of anchors.
@@ -166,10 +127,10 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// Returns whether a unit of a block is needed, where `needs` tells it of parts of the block. The first unit always
-    /// is: it has all levels but the finest, or all.
+    /// Returns whether a unit of a block is needed, where `needs` tells it of parts of the block. Those of the first part
+    /// always are: it has all levels but the finest, or all.
     pub fn needs_unit(&self, unit: usize, block: &Tile, needs: impl Fn(&Tile) -> bool) -> bool {
-        unit.checked_sub(1).is_none_or(|number| needs(&self.reach(number, block)))
+        self.units().box_of(unit).is_none_or(|number| needs(&self.reach(number, block)))
     }
 
     /// Returns the elements of a block whose values depend on box `number` of the finest level, as a part of the block.
@@ -195,7 +156,7 @@ impl<T: Real> Block<T> {
 
     /// Keeps the units of this block. Those of the next block will be behind them.
     pub fn keep_units(&mut self) {
-        self.first_unit += self.units();
+        self.first_unit += self.units().count();
     }
 
     /// Returns the units that were kept.
@@ -203,19 +164,21 @@ impl<T: Real> Block<T> {
         &self.units[..self.first_unit]
     }
 
-    /// Ends a class in all units of this block.
+    /// Ends a class, whose elements are of a kind with these contexts, in all units of this block.
     #[inline(always)]
     fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
-        let units = self.first_unit..self.first_unit + self.units();
-        for unit in &mut self.units[units] {
-            unit.end_class(contexts, counts);
+        let units = self.units();
+        for (part, of_class) in self.of_class.iter_mut().enumerate().take(units.parts()) {
+            let units = &mut self.units[self.first_unit..][units.of_part(part)];
+            segments::append(of_class, contexts, units, counts);
+            of_class.clear();
         }
     }
 
-    /// Returns the part of a class of the finest level that belongs to a unit.
-    fn range(&self, unit: usize, class: usize) -> [[usize; 2]; 3] {
+    /// Returns the part of a class of the finest level that belongs to a box.
+    fn range(&self, number: usize, class: usize) -> [[usize; 2]; 3] {
         let extent = self.levels[0].class(class);
-        let ranges = self.boxes.ranges(unit);
+        let ranges = self.boxes.ranges(number);
         std::array::from_fn(|axis| ranges[axis].map(|end| end.min(extent[axis])))
     }
 

@@ -41,7 +41,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let damaged = || context.corrupt("a block is damaged");
     for tile in context.geometry.chunk(context.chunk) {
         block.begin(tile.extent, chunk.plan);
-        let sizes = chunk.sizes.get(unit..unit + block.units()).ok_or_else(damaged)?;
+        let sizes = chunk.sizes.get(unit..unit + block.units().count()).ok_or_else(damaged)?;
         let bytes: usize = sizes.iter().map(|&size| size as usize * 2).sum();
         let words = chunk.words.get(word..word + bytes).ok_or_else(damaged)?;
         // The anchors of a block follow from those before.
@@ -88,7 +88,7 @@ pub(in super::super) fn bytes_of_units<T: Real>(
     let (mut ranges, mut sizes, mut at) = (Vec::new(), chunk.sizes.iter(), 0);
     for tile in context.geometry.chunk(context.chunk) {
         block.begin(tile.extent, chunk.plan);
-        for (unit, &size) in (0..block.units()).zip(&mut sizes) {
+        for (unit, &size) in (0..block.units().count()).zip(&mut sizes) {
             let range = at..at + size as usize * 2;
             at = range.end;
             if needs(&tile) && block.needs_unit(unit, &tile, needs) {
@@ -147,20 +147,21 @@ impl<'a> Chunk<'a> {
         (sizes, needed): (&[u32], &[bool]),
     ) -> Option<()> {
         let mut rest = words;
-        let (mut coarse, mut units) = (None, Vec::with_capacity(sizes.len()));
+        let units = block.units();
+        let (mut coarse, mut boxes) = (Vec::new(), Vec::with_capacity(sizes.len()));
         for (unit, &size) in sizes.iter().enumerate() {
             let (words, after) = rest.split_at_checked(size as usize * 2)?;
             rest = after;
             if !needed[unit] {
                 continue;
             }
-            let decoder = if size > 0 { Some(Decoder::new(words, block.lanes())?) } else { None };
-            match unit {
-                0 => coarse = decoder,
-                unit => units.push((unit - 1, decoder)),
+            let decoder = if size > 0 { Some(Decoder::new(words, units.lanes(unit))?) } else { None };
+            match units.box_of(unit) {
+                None => coarse.push(decoder),
+                Some(number) => boxes.push((number, decoder)),
             }
         }
-        let is_good = block.decode_coarse(coarse, &self.tables, quantizer) && block.decode_units(units, &self.tables);
+        let is_good = block.decode_coarse(coarse, &self.tables, quantizer) && block.decode_boxes(boxes, &self.tables);
         is_good.then_some(())
     }
 }

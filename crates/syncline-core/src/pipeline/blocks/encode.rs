@@ -1,6 +1,6 @@
 //! Elements of a chunk to the record of blocks.
 
-use super::block::{Block, UnitEvents};
+use super::block::Block;
 use super::masks::{self, patterns_of};
 use super::plan::Plan;
 use super::quantizer::Quantizer;
@@ -8,6 +8,7 @@ use super::{anchors, sample};
 use crate::bound::{Bound, ErrorSummary};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sparse};
 use crate::contexts::lanes::Encoder;
+use crate::contexts::segments::UnitEvents;
 use crate::contexts::table::Tables;
 use crate::contexts::{EventCounts, PackedWriter};
 use crate::error::Result;

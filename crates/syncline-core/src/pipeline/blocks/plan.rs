@@ -1,21 +1,19 @@
 //! How the blocks of a chunk are coded.
 
-use crate::contexts::lanes::MOST_LANES;
+use crate::contexts::lanes::MOST_LANES_OF_PART_LOG2;
 
 /// Shares of the error of the prediction of the slice before, by the number of the field.
 const SHARES: [f64; 3] = [0.0, 0.75, 1.0];
 
-/// How the codes of a block are divided into units.
+/// How the codes of a block are divided into parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Division {
     /// All in one.
     #[default]
     One = 0,
-    /// Those of the finest level, and all others.
-    Two = 1,
     /// Those of the finest level by boxes, and all others.
-    Boxes = 2,
+    Boxes = 1,
 }
 
 /// How the blocks of a chunk are predicted and coded.
@@ -29,7 +27,7 @@ pub(super) struct Plan {
     /// Number of the share of the slice before: 0 to 2.
     pub share: u8,
     pub division: Division,
-    /// Binary logarithm of the number of states of a unit, at most.
+    /// Binary logarithm of the number of states of a part that is no box of a whole block.
     pub lanes_log2: u8,
 }
 
@@ -56,12 +54,12 @@ impl Plan {
 
     /// Reads the fields of a chunk whose blocks extend along `axes` axes. `None` if they are out of range.
     pub fn parse([scheme, slices, share, division, lanes_log2]: [u8; PLAN_BYTES], axes: usize) -> Option<Self> {
-        let division = [Division::One, Division::Two, Division::Boxes].into_iter().find(|&d| d as u8 == division)?;
+        let division = [Division::One, Division::Boxes].into_iter().find(|&d| d as u8 == division)?;
         let slices = slices.checked_sub(1).map(usize::from);
         let is_axis = slices.is_none_or(|axis| axis < 3 && axis + axes >= 3 && axes > 1);
         let is_share = usize::from(share) < SHARES.len() && (share == 0 || slices.is_some());
         let [cubic, on_grid] = [scheme & 1 != 0, scheme & 2 != 0];
-        let is_whole = scheme < 4 && is_axis && is_share && 1 << lanes_log2.min(7) <= MOST_LANES;
+        let is_whole = scheme < 4 && is_axis && is_share && lanes_log2 <= MOST_LANES_OF_PART_LOG2;
         is_whole.then_some(Self { cubic, on_grid, slices, share, division, lanes_log2 })
     }
 }
@@ -150,7 +148,7 @@ mod tests {
         for axes in 1..=3 {
             assert_eq!(Plan::slices(axes).count(), [1, 3, 4][axes - 1]);
             for slices in Plan::slices(axes) {
-                for (number, division) in [Division::One, Division::Two, Division::Boxes].into_iter().enumerate() {
+                for (number, division) in [Division::One, Division::Boxes, Division::One].into_iter().enumerate() {
                     let share = if slices.is_some() { number as u8 } else { 0 };
                     let plan = Plan {
                         cubic: number != 1,
@@ -158,14 +156,14 @@ mod tests {
                         slices,
                         share,
                         division,
-                        lanes_log2: 5 - number as u8,
+                        lanes_log2: 8 - number as u8,
                     };
                     assert_eq!(Plan::parse(plan.to_bytes(), axes), Some(plan));
                 }
             }
         }
         for bytes in
-            [[4, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 1, 0, 0], [0, 1, 3, 0, 0], [0, 0, 0, 3, 0], [0, 0, 0, 0, 6]]
+            [[4, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 1, 0, 0], [0, 1, 3, 0, 0], [0, 0, 0, 2, 0], [0, 0, 0, 0, 9]]
         {
             assert_eq!(Plan::parse(bytes, 3), None);
         }

@@ -3,7 +3,7 @@
 use super::encode::Coder;
 use super::plan::{Division, Plan};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
-use crate::contexts::lanes::MOST_LANES;
+use crate::contexts::lanes::MOST_LANES_OF_PART_LOG2;
 use crate::contexts::{CONTEXTS, Symbol};
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile, balanced_extent};
@@ -71,18 +71,16 @@ pub(super) fn choose<T: Real>(
     Ok(Plan { division, lanes_log2, ..plan })
 }
 
-/// Returns how a block of so many bytes is divided, and the binary logarithm of the states of a unit: many units, so
-/// that parts are read fast, and many states, so that units are; but few, so that they take few bytes.
+/// Returns how a block of so many bytes is divided, and the binary logarithm of the states of its first part: many parts,
+/// so that some are read fast, and many states, so that parts are; but few, so that they take few bytes.
 fn division(bytes: u64) -> (Division, u8) {
     // A state takes about two bytes more than it carries.
     const BYTES_OF_LANE: u64 = 256;
-    let (division, units) = match bytes {
-        0..16_384 => (Division::One, 1),
-        16_384..73_728 => (Division::Two, 2),
-        _ => (Division::Boxes, 9),
-    };
-    let lanes = (bytes / units / BYTES_OF_LANE).clamp(1, MOST_LANES as u64);
-    (division, lanes.ilog2() as u8)
+    match bytes {
+        0..73_728 => (Division::One, (bytes / BYTES_OF_LANE).max(1).ilog2().min(MOST_LANES_OF_PART_LOG2.into()) as u8),
+        // Boxes have a quarter of the states each, which is all that a unit can have.
+        _ => (Division::Boxes, 7),
+    }
 }
 
 /// Returns the bits that the pieces take with a plan.

@@ -3,13 +3,14 @@
 use proptest::prelude::*;
 
 use super::anchors::{self, Anchor};
-use super::block::{Block, UnitEvents};
+use super::block::Block;
 use super::plan::{Division, Order, Plan};
 use super::quantizer::Quantizer;
 use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::container::Header;
 use crate::contexts::lanes::{Decoder, Encoder, Events, SlotTables};
+use crate::contexts::segments::UnitEvents;
 use crate::contexts::table::Tables;
 use crate::contexts::{EventCounts, MASKS, PackedReader, PackedWriter};
 use crate::geometry::balanced_extent;
@@ -157,6 +158,11 @@ impl Oracle {
     }
 }
 
+/// Returns the number that a code stands for.
+fn number_of(code: i32) -> usize {
+    (if code < 0 { -2 * code - 1 } else { 2 * code }) as usize
+}
+
 /// Events of a unit that are read one list after the other.
 struct Reader<'a> {
     unit: Events<'a>,
@@ -176,28 +182,40 @@ impl Reader<'_> {
         Ok(events.iter().map(|event| event.code()).collect())
     }
 
-    /// Reads the codes of a run: the flags of its segments, and then the elements that are coded.
-    fn run(&mut self, run: &[Element], oracle: &mut Oracle) -> Result<(), TestCaseError> {
-        let contexts: Vec<_> = run.iter().map(|&element| oracle.context(element)).collect();
+    /// Reads the codes of a segment: how many quiet elements are not as expected, the gaps between them, and then the
+    /// elements that are coded.
+    fn segment(&mut self, segment: &[Element], oracle: &mut Oracle) -> Result<(), TestCaseError> {
+        let places: Vec<_> = segment.iter().map(|&(at, ..)| oracle.place(at)).collect();
+        let contexts: Vec<_> = segment.iter().map(|&element| oracle.context(element)).collect();
         let kind = contexts[0].0;
-        let is_calm = |segment: &&[_]| segment.iter().all(|&(_, bin)| bin == 0 || bin == 22);
-        let flags = self.list(&vec![115 + kind; contexts.chunks_exact(32).filter(is_calm).count()])?;
-        let (mut flags, mut coded) = (flags.into_iter(), Vec::new());
-        for (number, segment) in contexts.chunks(32).enumerate() {
-            let flag = (segment.len() == 32 && is_calm(&segment)).then(|| flags.next().unwrap());
-            for (k, &(_, bin)) in segment.iter().enumerate() {
-                let place = oracle.place(run[32 * number + k].0);
-                match (flag, bin) {
-                    (Some(0), bin) => oracle.codes[place] = if bin == 0 { 0 } else { mask(0) },
-                    (Some(_), 0) => coded.push((place, 120 + kind)),
-                    _ => coded.push((place, 23 * kind + bin)),
-                }
-            }
-            prop_assert!(flag.is_none_or(|flag| flag == 0 || flag == mask(0)));
+        let expected = |k: usize| if contexts[k].1 == 0 { 0 } else { mask(0) };
+        let quiet: Vec<_> = (0..segment.len()).filter(|&k| [0, 22].contains(&contexts[k].1)).collect();
+        let mut coded: Vec<_> = contexts.iter().map(|&(kind, bin)| Some(23 * kind + bin)).collect();
+        let (most, mut count) = (quiet.len() / 8, None);
+        if quiet.len() >= 32 {
+            let code = self.list(&[115 + kind])?[0];
+            count = Some(number_of(code)).filter(|&count| count <= most);
+            prop_assert!(count.is_some() || code == mask(0));
         }
-        let of_coded = coded.iter().map(|&(_, context)| context).collect::<Vec<_>>();
-        for ((place, _), code) in coded.into_iter().zip(self.list(&of_coded)?) {
-            oracle.codes[place] = code;
+        if let Some(count) = count {
+            for &k in &quiet {
+                (coded[k], oracle.codes[places[k]]) = (None, expected(k));
+            }
+            let context = quiet.len().checked_div(count).map_or(0, |mean| 122 + mean.ilog2() as usize);
+            let mut next = 0;
+            for gap in self.list(&vec![context; count])? {
+                let k = quiet[next + number_of(gap)];
+                coded[k] = Some(if contexts[k].1 == 0 { 120 + kind } else { 23 * kind + 22 });
+                next += number_of(gap) + 1;
+            }
+        }
+        let codes = self.list(&coded.iter().flatten().copied().collect::<Vec<_>>())?;
+        for ((k, _), code) in (0..).zip(&coded).filter(|(_, coded)| coded.is_some()).zip(codes) {
+            oracle.codes[places[k]] = code;
+        }
+        if quiet.len() >= 32 {
+            let others = quiet.iter().filter(|&&k| oracle.codes[places[k]] != expected(k)).count();
+            prop_assert!(count.map_or(others > most, |count| count == others));
         }
         Ok(())
     }
@@ -237,7 +255,6 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         oracle.values[place] = quantizer.linear.value(anchor.integer);
         oracle.codes[place] = anchor.mask.map_or(0, |m| mask(m.into()));
     }
-    let mut readers: Vec<_> = units.iter().map(|&(unit, _)| Reader { unit, events: 0, lists: 0 }).collect();
     let boxes: Vec<[usize; 3]> = {
         let mut units: Vec<_> = oracle.elements().iter().map(|&(at, ..)| oracle.unit(at)).collect();
         units.push([0; 3]);
@@ -245,17 +262,27 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         let all = (0..=most[0]).flat_map(|z| (0..=most[1]).flat_map(move |y| (0..=most[2]).map(move |x| [z, y, x])));
         all.collect()
     };
-    let unit_of = |oracle: &Oracle, (at, level, _): Element| match plan.division {
-        Division::One => 0,
-        _ if level > 0 => 0,
-        Division::Two => 1,
-        Division::Boxes => 1 + boxes.iter().position(|&unit| unit == oracle.unit(at)).unwrap(),
+    // The lanes of the units of each part.
+    let lanes = 1usize << (len << plan.lanes_log2 >> 18).max(1).ilog2();
+    let mut parts = vec![vec![lanes.min(32); (lanes / 32).max(1)]];
+    if plan.division == Division::Boxes {
+        parts.extend(boxes.iter().map(|_| vec![(lanes / 4).clamp(1, 32)]));
+    }
+    prop_assert!(units.iter().map(|&(_, lanes)| lanes).eq(parts.iter().flatten().copied()));
+    let mut readers = units.iter().map(|&(unit, _)| Reader { unit, events: 0, lists: 0 });
+    let mut readers: Vec<Vec<_>> = parts.iter().map(|part| readers.by_ref().take(part.len()).collect()).collect();
+    let part_of = |oracle: &Oracle, (at, level, _): Element| match plan.division {
+        Division::Boxes if level == 0 => 1 + boxes.iter().position(|&own| own == oracle.unit(at)).unwrap(),
+        _ => 0,
     };
     for class in oracle.elements().chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
-        for (number, reader) in readers.iter_mut().enumerate() {
-            let is_own = |element: &&Element| unit_of(&oracle, **element) == number;
+        for (number, readers) in readers.iter_mut().enumerate() {
+            let is_own = |element: &&Element| part_of(&oracle, **element) == number;
             let own: Vec<_> = class.iter().filter(is_own).copied().collect();
-            own.chunks(1024).try_for_each(|run| reader.run(run, &mut oracle))?;
+            let units = readers.len();
+            for (number, segment) in own.chunks(1024).enumerate() {
+                readers[number % units].segment(segment, &mut oracle)?;
+            }
         }
         for &(at, level, class) in class {
             let (place, prediction) = (oracle.place(at), oracle.prediction(at, level, class));
@@ -263,7 +290,7 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
             oracle.values[place] = quantizer.value(plan.on_grid, prediction, code);
         }
     }
-    for reader in readers {
+    for reader in readers.into_iter().flatten() {
         prop_assert_eq!((reader.events, reader.lists), (reader.unit.events.len(), reader.unit.ends.len()));
     }
     let mut expected = vec![0.0; len];
@@ -294,13 +321,14 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
     let mut reader = PackedReader::new(&anchors);
     prop_assert!(anchors::read(&mut reader, back.anchor_count(), &mut 7, &mut back.anchors).is_some());
     prop_assert!(reader.is_finished() && back.anchors == block.anchors);
-    let mut decoders = words.iter().map(|words| match words.is_empty() {
+    let decoders = words.iter().zip(parts.iter().flatten()).map(|(words, &lanes)| match words.is_empty() {
         true => None,
-        false => Some(Decoder::new(words, back.lanes()).unwrap()),
+        false => Some(Decoder::new(words, lanes).unwrap()),
     });
-    let (coarse, fine) = (decoders.next().unwrap(), decoders.enumerate().collect());
+    let mut coarse: Vec<_> = decoders.collect();
+    let fine = coarse.split_off(parts[0].len()).into_iter().enumerate().collect();
     prop_assert!(back.decode_coarse(coarse, &tables, &quantizer));
-    prop_assert!(back.decode_units(fine, &tables));
+    prop_assert!(back.decode_boxes(fine, &tables));
     let mut values = vec![0.0; len];
     back.reconstruct(&quantizer, &mut values);
     // A mask that no pattern belongs to is damage.
@@ -327,12 +355,22 @@ proptest! {
             Just((None, 0)),
             (prop::sample::select(vec![Some(0), Some(1), Some(2)]), 0u8..3),
         ],
-        division in prop::sample::select(vec![Division::One, Division::Two, Division::Boxes]),
+        division in prop::sample::select(vec![Division::One, Division::Boxes]),
         (cubic, on_grid, masked) in any::<(bool, bool, bool)>(),
-        lanes_log2 in 0u8..6,
-        noise in prop::sample::select(vec![0.0f32, 0.3, 100.0]),
+        lanes_log2 in 0u8..9,
+        noise in prop::sample::select(vec![0.0f32, 0.012, 0.3, 100.0]),
     ) {
         check(extent, Plan { cubic, on_grid, slices, share, division, lanes_log2 }, noise, masked)?;
+    }
+}
+
+#[test]
+fn parts_of_several_units_are_as_the_format_states() {
+    for (extent, lanes_log2) in [([40, 41, 42], 8), ([1, 260, 600], 8), ([1, 260, 600], 6)] {
+        for (division, masked) in [(Division::One, false), (Division::Boxes, true)] {
+            let plan = Plan { cubic: true, division, lanes_log2, ..Plan::default() };
+            check(extent, plan, 0.012, masked).unwrap();
+        }
     }
 }
 

@@ -1,23 +1,24 @@
-//! The units of a block: parts of its codes with a state of their own.
+//! The parts of the codes of a block, and the units that they are coded in.
 
 use std::ops::Range;
 
-use super::plan::Division;
+use super::plan::{Division, Plan};
 use crate::contexts::Unit;
+use crate::contexts::lanes::{MOST_LANES, lanes_of};
 use crate::geometry::{Tile, balanced_extent};
 use crate::predict::levels::Level;
 
 /// Binary logarithm of the elements of a box.
-pub const UNIT_LOG2: u32 = 15;
+pub const BOX_LOG2: u32 = 15;
 
-/// The units of the finest level of a block: boxes of its elements.
+/// The parts of the finest level of a block: boxes of its elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Boxes {
-    /// Extents of a unit in elements of a class of the finest level.
+    /// Extents of a box in elements of a class of the finest level.
     side: [usize; 3],
-    /// Units along each axis.
+    /// Boxes along each axis.
     grid: [usize; 3],
-    /// Extents of the classes that the units divide: the largest along each axis.
+    /// Extents of the classes that the boxes divide: the largest along each axis.
     extent: [usize; 3],
 }
 
@@ -26,8 +27,8 @@ impl Boxes {
     pub fn new(extent: [usize; 3], level: Option<&Level>, division: Division) -> Self {
         let whole = extent.map(|extent| extent.next_power_of_two());
         let of_unit = match division {
-            Division::Boxes => balanced_extent(whole, UNIT_LOG2),
-            Division::One | Division::Two => whole,
+            Division::Boxes => balanced_extent(whole, BOX_LOG2),
+            Division::One => whole,
         };
         let halved = level.map_or([false; 3], |level| level.halved);
         let side = std::array::from_fn(|axis| if halved[axis] { of_unit[axis].div_ceil(2) } else { of_unit[axis] });
@@ -36,12 +37,12 @@ impl Boxes {
         Self { side, grid: std::array::from_fn(|axis| extent[axis].div_ceil(side[axis])), extent }
     }
 
-    /// Returns the number of units.
+    /// Returns the number of boxes.
     pub fn count(&self) -> usize {
         self.grid.iter().product()
     }
 
-    /// Returns the ranges along z and y of the classes that belong to unit `number`, before they are clipped to a
+    /// Returns the ranges along z and y of the classes that belong to box `number`, before they are clipped to a
     /// class, and the range along x.
     pub fn ranges(&self, number: usize) -> [[usize; 2]; 3] {
         let [_, gy, gx] = self.grid;
@@ -52,21 +53,71 @@ impl Boxes {
         })
     }
 
-    /// Returns the units that the rows at `[z, y]` of the classes belong to.
-    pub fn units_of_row(&self, [z, y]: [usize; 2]) -> Range<usize> {
+    /// Returns the boxes that the rows at `[z, y]` of the classes belong to.
+    pub fn of_row(&self, [z, y]: [usize; 2]) -> Range<usize> {
         let [_, gy, gx] = self.grid;
         let first = (z / self.side[0] * gy + y / self.side[1]) * gx;
         first..first + gx
     }
 
-    /// Returns the part of a row of `len` elements of a class that belongs to unit `number`, for the context.
+    /// Returns the part of a row of `len` elements of a class that belongs to box `number`, for the context.
     pub fn part(&self, number: usize, len: usize) -> Unit {
         let [z, y, x] = self.ranges(number);
         Unit { x: [x[0].min(len), x[1].min(len)], ends: [z[1], y[1], x[1]] }
     }
 }
 
-/// Returns parts of a block that are about as large as its units at least are.
+/// The units of a block: those of the part with all levels, or with all but the finest, and behind them one for each box.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units {
+    lanes: usize,
+    boxes: usize,
+}
+
+/// A box has the states of all other levels divided by this.
+const LANES_FOR_BOX: usize = 4;
+
+impl Units {
+    /// Returns the units of a block of so many elements.
+    pub fn new(elements: usize, boxes: &Boxes, plan: Plan) -> Self {
+        let boxes = if plan.division == Division::Boxes { boxes.count() } else { 0 };
+        Self { lanes: lanes_of(elements, plan.lanes_log2), boxes }
+    }
+
+    /// Returns the number of units of the first part.
+    pub fn of_first_part(&self) -> usize {
+        self.lanes.div_ceil(MOST_LANES)
+    }
+
+    /// Returns the number of units.
+    pub fn count(&self) -> usize {
+        self.of_first_part() + self.boxes
+    }
+
+    /// Returns the number of parts.
+    pub fn parts(&self) -> usize {
+        1 + self.boxes
+    }
+
+    /// Returns the units of a part.
+    pub fn of_part(&self, part: usize) -> Range<usize> {
+        let first = self.of_first_part();
+        if part == 0 { 0..first } else { first + part - 1..first + part }
+    }
+
+    /// Returns the box that a unit codes, or `None` of a unit of the first part.
+    pub fn box_of(&self, unit: usize) -> Option<usize> {
+        unit.checked_sub(self.of_first_part())
+    }
+
+    /// Returns the number of states of a unit.
+    pub fn lanes(&self, unit: usize) -> usize {
+        let of_part = if self.box_of(unit).is_some() { (self.lanes / LANES_FOR_BOX).max(1) } else { self.lanes };
+        of_part.min(MOST_LANES)
+    }
+}
+
+/// Returns parts of a block that are as large as the boxes of its finest level.
 pub(in super::super) fn boxes_of(block: &Tile) -> Vec<Tile> {
     let boxes = Boxes::new(block.extent, None, Division::Boxes);
     let of_number = |number: usize| {
@@ -76,7 +127,7 @@ pub(in super::super) fn boxes_of(block: &Tile) -> Vec<Tile> {
     (0..boxes.count()).map(of_number).collect()
 }
 
-/// Returns a whole row of a class as the part of a unit without limits.
+/// Returns a whole row of a class as a part without limits.
 pub(super) fn whole_row(len: usize) -> Unit {
     Unit { x: [0, len], ends: [usize::MAX; 3] }
 }

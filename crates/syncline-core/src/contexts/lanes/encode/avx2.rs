@@ -108,7 +108,7 @@ fn put_group<const VECTORS: usize>(
         *event = unsafe { _mm256_loadu_si256(from.as_ptr().cast()) };
         most = _mm256_max_epu32(most, *event);
     }
-    // Events are below 2^30, so that they may be compared as signed integers.
+    // Events are below 2^31, so that they may be compared as signed integers.
     let first = _mm256_set1_epi32(FIRST_WITH_FURTHER.0 as i32 - 1);
     if _mm256_movemask_epi8(_mm256_cmpgt_epi32(most, first)) != 0 {
         for v in (0..VECTORS).rev() {

@@ -1,8 +1,8 @@
 //! The codes of a block back to elements.
 
 use super::Block;
-use crate::contexts::lanes::{Decoder, NO_TABLE, SlotTables};
-use crate::contexts::segments::{SEGMENT, read};
+use crate::contexts::lanes::{Decoder, MOST_LANES, NO_TABLE, SlotTables};
+use crate::contexts::segments::read;
 use crate::contexts::{CONTEXT_ROOM, context_row, kind_of, mask_of_code};
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::Quantizer;
@@ -12,12 +12,13 @@ use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
 
 impl<T: Real> Block<T> {
-    /// Reads the codes of all levels but the finest, and of that as well if the block has one unit, after the anchors.
+    /// Reads the codes of the first part, after the anchors: those of all levels but the finest, and of that as well if
+    /// the block has no other part.
     ///
     /// All events of a unit without words have symbol 0.
     pub fn decode_coarse(
         &mut self,
-        mut decoder: Option<Decoder>,
+        mut units: Vec<Option<Decoder>>,
         tables: &SlotTables,
         quantizer: &Quantizer<T>,
     ) -> bool {
@@ -28,8 +29,8 @@ impl<T: Real> Block<T> {
             for class in PASSES {
                 self.clear_codes(number, class);
                 let range = self.levels[number].class(class).map(|extent| [0, extent]);
-                let decoder = decoder.as_mut();
-                simd::run(DecodeRows { block: self, number, class, range, unit: None, tables, decoder });
+                let units = &mut units[..];
+                simd::run(DecodeRows { block: self, number, class, range, number_of_box: None, tables, units });
             }
             if number > 0 {
                 self.join_codes(number);
@@ -38,7 +39,7 @@ impl<T: Real> Block<T> {
         if last == 1 && !self.levels.is_empty() {
             PASSES.iter().for_each(|&class| self.clear_codes(0, class));
         }
-        decoder.is_none_or(|decoder| decoder.is_finished())
+        units.into_iter().flatten().all(|decoder| decoder.is_finished())
     }
 
     fn clear_codes(&mut self, number: usize, class: usize) {
@@ -48,19 +49,19 @@ impl<T: Real> Block<T> {
         codes.resize(len, 0);
     }
 
-    /// Reads the codes of units of the finest level, after [`Self::decode_coarse`].
-    pub fn decode_units(&mut self, units: Vec<(usize, Option<Decoder>)>, tables: &SlotTables) -> bool {
-        units.into_iter().all(|(unit, mut decoder)| {
+    /// Reads the codes of boxes of the finest level, after [`Self::decode_coarse`].
+    pub fn decode_boxes(&mut self, boxes: Vec<(usize, Option<Decoder>)>, tables: &SlotTables) -> bool {
+        boxes.into_iter().all(|(number_of_box, mut decoder)| {
             for class in if self.levels.is_empty() { &[][..] } else { &PASSES } {
-                let (range, decoder) = (self.range(unit, *class), decoder.as_mut());
+                let range = self.range(number_of_box, *class);
                 simd::run(DecodeRows {
                     block: self,
                     number: 0,
                     class: *class,
                     range,
-                    unit: Some(unit),
+                    number_of_box: Some(number_of_box),
                     tables,
-                    decoder,
+                    units: std::slice::from_mut(&mut decoder),
                 });
             }
             decoder.is_none_or(|decoder| decoder.is_finished())
@@ -91,9 +92,9 @@ struct DecodeRows<'a, 'd, 'w, T> {
     number: usize,
     class: usize,
     range: [[usize; 2]; 3],
-    unit: Option<usize>,
+    number_of_box: Option<usize>,
     tables: &'a SlotTables,
-    decoder: Option<&'d mut Decoder<'w>>,
+    units: &'d mut [Option<Decoder<'w>>],
 }
 
 impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
@@ -101,7 +102,7 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, isa: I) {
-        let Self { block, number, class, range, unit, tables, decoder } = self;
+        let Self { block, number, class, range, number_of_box, tables, units } = self;
         let level = block.levels[number];
         let [_, ny, nx] = level.class(class);
         let count = range.map(|[start, end]| end.saturating_sub(start));
@@ -109,18 +110,18 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
             return;
         }
         // Codes are 0 already.
-        if decoder.is_none() && !block.any_masks {
+        if units.iter().all(Option::is_none) && !block.any_masks {
             return;
         }
         let len = count.iter().product::<usize>();
-        let padded = len.next_multiple_of(SEGMENT);
+        let padded = len.next_multiple_of(MOST_LANES);
         let mut of_codes = std::mem::take(&mut block.of_codes);
         let [mut sums, mut codes] = [&mut block.sums, &mut block.unit_codes].map(std::mem::take);
         of_codes.resize((padded + CONTEXT_ROOM).max(of_codes.len()), NO_TABLE);
         sums.resize((nx + CONTEXT_ROOM).max(sums.len()), 0);
         codes.resize(padded.max(codes.len()), 0);
         let contexts = tables.of_kind(kind_of(number, class));
-        let part = unit.map_or_else(|| whole_row(nx), |unit| block.boxes.part(unit, nx));
+        let part = number_of_box.map_or_else(|| whole_row(nx), |number| block.boxes.part(number, nx));
         let rows = || (range[0][0]..range[0][1]).flat_map(|z| (range[1][0]..range[1][1]).map(move |y| (z, y)));
         for ((z, y), start) in rows().zip((0..len).step_by(count[2])) {
             let known = (&block.code_lattice[..], &block.codes[number]);
@@ -128,7 +129,7 @@ impl<T: Real> Kernel for DecodeRows<'_, '_, '_, T> {
             context_row(isa, known, (&level, number, class), [z, y], &part, contexts, out);
         }
         of_codes[len..padded].fill(NO_TABLE);
-        read(isa, decoder, (tables, &contexts), &of_codes[..padded], &mut codes[..padded]);
+        read(isa, units, (tables, &contexts), &of_codes[..padded], &mut codes[..padded]);
         if tables.any_masks && !block.any_masks {
             let largest = codes[..len].iter().fold(0, |largest, &code| code.max(largest));
             block.any_masks = mask_of_code(largest).is_some();

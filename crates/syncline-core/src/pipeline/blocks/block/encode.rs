@@ -1,6 +1,7 @@
 //! The elements of a block to codes.
 
-use super::{Block, UnitEvents};
+use super::Block;
+use crate::contexts::segments::UnitEvents;
 use crate::contexts::{CONTEXT_ROOM, Contexts, Event, EventCounts, Unit, context_row, kind_of};
 use crate::pipeline::blocks::anchors::Anchor;
 use crate::pipeline::blocks::plan::Division;
@@ -15,10 +16,13 @@ impl<T: Real> Block<T> {
     /// Predicts and quantizes the elements `x`, in raster order, of a block that was begun and whose masks are known.
     /// Counts the events that are coded.
     pub fn encode(&mut self, x: &[T], quantizer: &Quantizer<T>, counts: &mut EventCounts) {
-        let (units, lanes) = (self.units(), self.lanes());
-        let all = self.units.len().max(self.first_unit + units);
+        let units = self.units();
+        let all = self.units.len().max(self.first_unit + units.count());
         self.units.resize_with(all, UnitEvents::default);
-        self.units[self.first_unit..][..units].iter_mut().for_each(|unit| unit.begin(lanes));
+        for (number, unit) in self.units[self.first_unit..][..units.count()].iter_mut().enumerate() {
+            unit.begin(units.lanes(number));
+        }
+        self.of_class.resize_with(self.of_class.len().max(units.parts()), Vec::new);
         self.missed.clear();
         let mut arranged = std::mem::take(&mut self.arranged);
         let mut coarse = std::mem::take(&mut self.coarse);
@@ -104,32 +108,31 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// Appends the codes of a row of a class, or of a unit's part of it, to the events of unit `number`.
+    /// Appends the codes of a row of a class, or of a box's part of it, to those of a part.
     #[inline(always)]
     fn collect<I: InstructionSet>(
         &mut self,
         isa: I,
         (number, class): (usize, usize),
         at: [usize; 2],
-        (unit, part): (usize, Unit),
+        (part, of_row): (usize, Unit),
         (of_kind, sums, contexts): (&Contexts, &mut [i32], &mut [u8]),
     ) {
         let level = &self.levels[number];
-        let [start, end] = part.x;
+        let [start, end] = of_row.x;
         if start >= end {
             return;
         }
         let known = (&self.code_lattice[..], &self.codes[number]);
-        context_row(isa, known, (level, number, class), at, &part, (of_kind, self.any_masks), (sums, &mut *contexts));
+        context_row(isa, known, (level, number, class), at, &of_row, (of_kind, self.any_masks), (sums, &mut *contexts));
         let [_, ny, nx] = level.class(class);
         let codes = &self.codes[number][class][(at[0] * ny + at[1]) * nx..][start..end];
-        let events = &mut self.units[self.first_unit + unit].of_class;
-        events.extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
+        self.of_class[part].extend(codes.iter().zip(&*contexts).map(|(&code, &context)| Event::new(code, context)));
     }
 }
 
 /// Predicts and quantizes the elements of a class, and appends the codes and their contexts to the events of their
-/// units.
+/// parts.
 struct EncodeClass<'a, T: Real> {
     block: &'a mut Block<T>,
     number: usize,
@@ -193,13 +196,13 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
                 }
                 block.codes[number][class][(z * ny + y) * nx..][..nx].copy_from_slice(&codes);
                 let boxes = block.boxes;
-                for unit in if in_boxes { boxes.units_of_row([z, y]) } else { 0..1 } {
-                    let (unit, part) = match in_boxes {
-                        true => (unit + 1, boxes.part(unit, nx)),
-                        false => (unit, whole_row(nx)),
+                for number_in_row in if in_boxes { boxes.of_row([z, y]) } else { 0..1 } {
+                    let part = match in_boxes {
+                        true => (number_in_row + 1, boxes.part(number_in_row, nx)),
+                        false => (0, whole_row(nx)),
                     };
                     let memory = (&of_kind, &mut sums[..], &mut contexts[..]);
-                    block.collect(isa, (number, class), [z, y], (unit, part), memory);
+                    block.collect(isa, (number, class), [z, y], part, memory);
                 }
             }
         }
