@@ -341,7 +341,7 @@ class Block:
         while any(halved and n > 1 for halved, n in zip(self.halved, extent)):
             extent = [-(-n // 2) if halved else n for halved, n in zip(self.halved, extent)]
             levels += 1
-        while 2 * lanes <= min(chunk.lanes, int(np.prod(own)) // 1024):
+        while 2 * lanes <= (int(np.prod(own)) * chunk.lanes) >> 18:
             lanes *= 2
         coarse = part_of(chunk, lanes)
         self.boxes = self.boxes_of(levels)
