@@ -59,9 +59,9 @@ fn kinds(array: &Array) -> Vec<(&'static str, Vec<Region>)> {
 fn records(
     (array, relative): (&Array, f64),
     (codec, options): (&str, &str),
-    mut cost: impl FnMut(&Region) -> Result<Cost>,
+    mut cost: impl FnMut(&[Range<u64>]) -> Result<Cost>,
 ) -> Result<Vec<Record>> {
-    let record = |(what, places): (&str, Vec<Region>)| {
+    let record = |(what, places): (&str, Vec<Region>)| -> Result<Record> {
         let mut sum = Cost::default();
         for region in &places {
             let Cost { read, values } = cost(region).with_context(|| format!("{region:?} of {}", array.name))?;
@@ -129,10 +129,10 @@ pub fn zfp(array: &Array, codec: &mut Codec, relative: f64) -> Result<Vec<Record
     let options = CompressOptions::new(Bound::Rel(relative)).with_effort(Effort::Fast);
     let promise = Promise::of(&compress(&view, &options)?)?;
     let stream = (codec.compress)(&promise.without_fill(array), Bound::Abs(promise.bound), Clock::Elapsed)?.bytes;
-    let blocks = |region: &Region| -> u64 {
+    let blocks = |region: &[Range<u64>]| -> u64 {
         region.iter().map(|range| range.end.div_ceil(ZFP_SIDE) - range.start / ZFP_SIDE).product()
     };
-    let all = blocks(&array.extents.iter().map(|&extent| 0..extent).collect());
+    let all = blocks(&array.extents.iter().map(|&extent| 0..extent).collect::<Vec<_>>()).max(1);
     records((array, relative), (&codec.name, &codec.options), |region| {
         let values = blocks(region) * ZFP_SIDE.pow(array.extents.len() as u32);
         Ok(Cost { read: (blocks(region) * stream.len() as u64).div_ceil(all), values })
@@ -140,7 +140,7 @@ pub fn zfp(array: &Array, codec: &mut Codec, relative: f64) -> Result<Vec<Record
 }
 
 /// Returns the bytes of a region of an array with these bytes.
-fn part_of(bytes: &[u8], array: &Array, region: &Region) -> Vec<u8> {
+fn part_of(bytes: &[u8], array: &Array, region: &[Range<u64>]) -> Vec<u8> {
     let Some(row) = region.last() else { return bytes.to_vec() };
     let size = array.element.size() as u64;
     let mut starts = vec![0];
@@ -162,7 +162,7 @@ mod tests {
     fn part_has_the_values_of_its_region() {
         let extents = vec![3, 4, 5];
         let array = Array { name: "x".into(), element: ElementType::U8, extents, bytes: (0..60).collect() };
-        assert_eq!(part_of(&array.bytes, &array, &vec![1..3, 2..3, 3..5]), [33, 34, 53, 54]);
+        assert_eq!(part_of(&array.bytes, &array, &[1..3, 2..3, 3..5]), [33, 34, 53, 54]);
         for (name, places) in kinds(&array) {
             assert_eq!(places.len() as u64, if name == "all" { 1 } else { PLACES });
             for region in places {
