@@ -120,18 +120,32 @@ __device__ inline void balanced_sides(const uint32_t (&most)[3], uint32_t doubli
     }
 }
 
-// How the codes of a block are divided into units.
-constexpr uint32_t DIVISION_ONE = 0, DIVISION_TWO = 1, DIVISION_BOXES = 2;
+// How the codes of a block are divided into parts: a single one, or the coarse part, which has all levels but the
+// first, and a part for each box of the first level.
+constexpr uint32_t DIVISION_ONE = 0, DIVISION_BOXES = 1;
 
-// A part of the classes of the first level.
-struct UnitRange {
+// A range of the classes of a level, which a part of the codes has.
+struct PartRange {
     uint32_t start[3], end[3]; // in elements of a class; none is beyond an end of the largest number
+
+    __device__ inline static PartRange everything() { return {{0, 0, 0}, {ALL_LANES, ALL_LANES, ALL_LANES}}; }
 };
 
-// The units of a block.
+// Units of a part of the codes: each has every `units`-th segment of a class, and words and states of its own.
+struct PartUnits {
+    uint32_t units; // a power of two, at most MOST_UNITS
+    uint32_t lanes; // of each unit: a power of two, at most a warp
+};
+
+// Units of a part at most.
+constexpr uint32_t MOST_UNITS = (1u << blocks::MAX_LANES_LOG2) / WARP;
+
+// The parts of a block and their units: those of the single or coarse part, and then one of each box.
 struct BlockUnits {
     uint32_t side[3], grid[3];
-    uint32_t division, boxes, lanes;
+    uint32_t division, boxes; // a single box where there are no parts for boxes
+    PartUnits first;          // of the single or coarse part
+    uint32_t box_lanes;
 
     __device__ inline BlockUnits(const BlockShape &shape, const BlockPlan &plan) : division(plan.division) {
         uint32_t most[3], sides[3], elements = 1;
@@ -142,34 +156,34 @@ struct BlockUnits {
         balanced_sides(most, blocks::BOX_LOG2, sides);
         boxes = 1;
         for (uint32_t axis = 0; axis < 3; ++axis) {
-            const uint32_t whole = division == DIVISION_BOXES ? sides[axis] : most[axis];
-            const uint32_t halves = shape.halves(axis) ? 2 : 1;
+            const uint32_t whole = has_boxes() ? sides[axis] : most[axis], halves = shape.halves(axis) ? 2 : 1;
             side[axis] = ceil_div(whole, halves);
             grid[axis] = ceil_div(ceil_div(shape.extent[axis], halves), side[axis]);
             boxes *= grid[axis];
         }
         const uint32_t share = max_of(elements / blocks::LANE_ELEMENTS, 1u);
-        lanes = min_of(1u << plan.lanes_log2, 1u << (31 - __clz(share)));
+        const uint32_t lanes = min_of(1u << plan.lanes_log2, 1u << (31 - __clz(share)));
+        first = {max_of(lanes / WARP, 1u), min_of(lanes, WARP)};
+        box_lanes = min_of(max_of(lanes / 4, 1u), WARP);
     }
 
-    __device__ inline uint32_t count() const { return division == DIVISION_ONE ? 1 : 1 + boxes; }
-
-    // Returns the range of a box.
-    __device__ inline UnitRange range(uint32_t box) const {
+    __device__ inline bool has_boxes() const { return division == DIVISION_BOXES; }
+    __device__ inline uint32_t count() const { return first.units + (has_boxes() ? boxes : 0); }
+    // Returns the range of a box in the first level.
+    __device__ inline PartRange range(uint32_t box) const {
         const uint32_t row = box / grid[2], at[3] = {row / grid[1], row % grid[1], box % grid[2]};
-        UnitRange range;
+        PartRange range;
         for (uint32_t axis = 0; axis < 3; ++axis) {
             range.start[axis] = at[axis] * side[axis];
             range.end[axis] = range.start[axis] + side[axis];
         }
         return range;
     }
-    // Returns the range of the unit of everything.
-    __device__ inline static UnitRange everything() { return {{0, 0, 0}, {ALL_LANES, ALL_LANES, ALL_LANES}}; }
 };
 
 // Returns where the words of a block are written while they are coded, in words. `position` elements of the batch are
-// before it, and `number` blocks. Codes take two words at most, flags one, and the state of a lane two.
+// before it, and `number` blocks. An event takes two words at most, and so does the state of a lane. There are no more
+// events than elements and, for counts, segments of 32 of these.
 __device__ inline uint64_t block_words_at(uint64_t position, uint32_t number, uint32_t units_of_block) {
     return 2 * (position + position / 32 + uint64_t(number) * units_of_block * (WARP + 1));
 }

@@ -16,33 +16,57 @@ __device__ inline uint32_t kind_of(const BlockClass &of) { return of.level == 0 
 
 // Contexts of a kind that have a meaning beside magnitudes.
 struct KindContexts {
-    uint32_t calm, masked, flag, flagged;
+    // Around an element with one of the first two are only zeros, or only masks: it is quiet.
+    uint32_t quiet, masked;
+    // The number of quiet elements of a segment that are found, and those of them that are `quiet`.
+    uint32_t count, found;
 
     __device__ inline explicit KindContexts(uint32_t kind)
-        : calm(kind * blocks::OF_KIND), masked(calm + blocks::OF_KIND - 1),
-          flag(blocks::KINDS * blocks::OF_KIND + kind), flagged(flag + blocks::KINDS) {}
-    __device__ inline bool is_calm(uint32_t context) const { return context == calm || context == masked; }
+        : quiet(kind * blocks::OF_KIND), masked(quiet + blocks::OF_KIND - 1),
+          count(blocks::KINDS * blocks::OF_KIND + kind), found(count + blocks::KINDS) {}
+    __device__ inline bool is_quiet(uint32_t context) const { return context == quiet || context == masked; }
 };
+
+// Contexts of gaps, for all kinds, by the binary logarithm of the quiet elements for each that is found.
+constexpr uint32_t FIRST_GAPS = blocks::KINDS * (blocks::OF_KIND + 2), LEAST_GAPS_LOG2 = 3, MOST_GAPS_LOG2 = 10;
+static_assert(FIRST_GAPS + MOST_GAPS_LOG2 - LEAST_GAPS_LOG2 + 1 == blocks::CONTEXTS, "gaps have the last contexts");
+
+// Returns the context of the gaps where `found` of `quiet` elements are found, from one to one of eight.
+__device__ inline uint32_t gaps_context(uint32_t quiet, uint32_t found) {
+    const uint32_t log2 = __clz(found) - __clz(quiet);
+    return FIRST_GAPS - LEAST_GAPS_LOG2 + log2 - (found << log2 > quiet ? 1 : 0);
+}
+// A segment is plain where more of its quiet elements than this are not as expected.
+__device__ inline uint32_t most_found(uint32_t quiet) { return quiet / 8; }
+
+// Returns the number of a count or a gap that a code stands for, and the code of a number.
+__device__ inline uint32_t number_of_code(int32_t code) {
+    return code < 0 ? uint32_t(-2 * code - 1) : 2 * uint32_t(code);
+}
+__device__ inline int32_t code_of_number(uint32_t number) {
+    return number % 2 == 0 ? int32_t(number / 2) : -int32_t((number + 1) / 2);
+}
 
 // Returns whether a context has nothing in common with the one before.
 __device__ inline bool begins_contexts(uint32_t context) {
-    constexpr uint32_t FLAGS = blocks::KINDS * blocks::OF_KIND;
+    constexpr uint32_t COUNTS = blocks::KINDS * blocks::OF_KIND;
     const uint32_t in_kind = context % blocks::OF_KIND;
-    return context < FLAGS ? in_kind == 0 || in_kind == BINS : context == FLAGS || context == FLAGS + blocks::KINDS;
+    return context < COUNTS ? in_kind == 0 || in_kind == BINS
+                            : context == COUNTS || context == COUNTS + blocks::KINDS || context == FIRST_GAPS;
 }
 
-// What is known around the elements of a class in a unit.
+// What is known around the elements of a class in a part.
 struct Neighbors {
     Around around;
     uint32_t limit[3]; // elements along each axis that are known
 
-    // In the first level, codes of other units are not known, but for those of class 0.
-    __device__ inline Neighbors(const BlockShape &shape, const BlockClass &of, const UnitRange &unit)
+    // In the first level, codes of other parts are not known, but for those of class 0.
+    __device__ inline Neighbors(const BlockShape &shape, const BlockClass &of, const PartRange &part)
         : around(shape, of) {
 #pragma unroll
         for (uint32_t axis = 0; axis < 3; ++axis) {
             const bool is_free = of.level > 0 || of.axes == 1;
-            limit[axis] = is_free ? around.extent[axis] : min_of(around.extent[axis], unit.end[axis]);
+            limit[axis] = is_free ? around.extent[axis] : min_of(around.extent[axis], part.end[axis]);
         }
     }
 

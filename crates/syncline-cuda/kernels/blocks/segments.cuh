@@ -1,17 +1,17 @@
-// Runs and segments of the elements of a class in a unit (docs/FORMAT.md, "Segments"). A warp has a run in shared
-// memory, and a lane of it an element of a segment.
+// Segments of the elements of a class in a part of the codes, and the contexts of these (docs/FORMAT.md, "Segments"). A
+// warp has a segment, 32 elements at a time.
 #pragma once
 #include "blocks/contexts.cuh"
 #include "device/warp.cuh"
 
-constexpr uint32_t SEGMENT = WARP, RUN = blocks::LONGEST_RUN, SEGMENTS = RUN / SEGMENT;
-static_assert(blocks::SEGMENT == SEGMENT && SEGMENTS == 32, "a segment is a warp, and the flags of a run are a word");
+constexpr uint32_t SEGMENT = blocks::SEGMENT, LEAST_QUIET = blocks::LEAST_QUIET;
+static_assert(SEGMENT == WARP * WARP, "a lane has a bit for each of 32 elements");
 
-// The part of a class that is in a unit.
-struct UnitClass {
+// The range of a class that is in a part.
+struct PartClass {
     uint32_t start[3], extent[3];
 
-    __device__ inline UnitClass(const BlockClass &of, const UnitRange &range) {
+    __device__ inline PartClass(const BlockClass &of, const PartRange &range) {
         for (uint32_t axis = 0; axis < 3; ++axis) {
             start[axis] = min_of(range.start[axis], of.extent[axis]);
             extent[axis] = min_of(range.end[axis], of.extent[axis]) - start[axis];
@@ -20,46 +20,52 @@ struct UnitClass {
     __device__ inline uint32_t elements() const { return extent[0] * extent[1] * extent[2]; }
 };
 
-// The elements of a unit's part of a class, which has some, in order.
-struct UnitElements {
-    const UnitClass &part;
+// The elements of a class that are in a part, which has some, in order.
+struct PartElements {
+    const PartClass &part;
     const BoxPlaces places;
 
-    __device__ inline explicit UnitElements(const UnitClass &part)
+    __device__ inline explicit PartElements(const PartClass &part)
         : part(part), places(part.extent[1], part.extent[2]) {}
-    // Finds the coordinates in its class of the element that a lane has of those from `first` on. Called by a whole
-    // warp.
-    __device__ inline void coordinates(uint32_t first, uint32_t (&at)[3]) const {
-        // Of long rows, a segment is a part of one.
-        const bool is_row = part.extent[2] % SEGMENT == 0;
-        places.coordinates(is_row ? uniform(first) : first + lane_id(), at);
-        at[2] += is_row ? lane_id() : 0;
+    // Finds the coordinates in its class of an element.
+    __device__ inline void coordinates_of(uint32_t i, uint32_t (&at)[3]) const {
+        places.coordinates(i, at);
         for (uint32_t axis = 0; axis < 3; ++axis) {
             at[axis] += part.start[axis];
         }
     }
+    // Finds the coordinates in its class of the element that a lane has of those from `first` on. Called by a whole
+    // warp.
+    __device__ inline void coordinates(uint32_t first, uint32_t (&at)[3]) const {
+        // Of long rows, 32 elements are a part of one.
+        const bool is_row = part.extent[2] % WARP == 0;
+        coordinates_of(is_row ? uniform(first) : first + lane_id(), at);
+        at[2] += is_row ? lane_id() : 0;
+    }
 };
 
-// Finds the contexts of a run of `count` elements: calls `store(i, context)`. Returns its calm segments, a bit each.
+// Finds the contexts of a segment of `count` elements, the first of which is element `first` of the part: calls
+// `store(i, at, context)` for each. Returns its quiet elements: on lane `g`, a bit for each of the 32 from `32 g` on.
 // Called by a whole warp.
 template <typename Code, typename Store>
 __device__ inline uint32_t find_contexts(const Code &code, const Neighbors &neighbors, uint32_t kind,
-                                         const UnitElements &elements, uint32_t first, uint32_t count, Store store) {
+                                         const PartElements &elements, uint32_t first, uint32_t count, Store store) {
     const KindContexts known(kind);
-    uint32_t calm = 0;
-    for (uint32_t segment = 0; segment * SEGMENT < count; ++segment) {
-        const uint32_t i = segment * SEGMENT + lane_id();
-        bool is_calm = false;
+    uint32_t quiet = 0;
+    for (uint32_t group = 0; group * WARP < count; ++group) {
+        const uint32_t i = group * WARP + lane_id();
+        bool is_quiet = false;
         uint32_t at[3];
-        elements.coordinates(first + segment * SEGMENT, at);
+        elements.coordinates(first + group * WARP, at);
         if (i < count) {
             const uint32_t context = context_of(kind, neighbors.activity(code, at));
-            store(i, context);
-            is_calm = known.is_calm(context);
+            store(i, at, context);
+            is_quiet = known.is_quiet(context);
         }
-        calm |= __all_sync(ALL_LANES, is_calm) ? 1u << segment : 0;
+        const uint32_t of_group = __ballot_sync(ALL_LANES, is_quiet);
+        quiet = lane_id() == group ? of_group : quiet;
     }
-    return calm;
+    return quiet;
 }
 
 // A segment of codes that are known, and the lane's element of it.
@@ -101,11 +107,4 @@ __device__ inline void for_each_segment(const Code &code, const Neighbors &neigh
         segment.is_flagged = segment.is_calm && !__all_sync(ALL_LANES, is_expected);
         visit(segment);
     }
-}
-
-// Returns the segments whose flags are set, a bit each. `flags` has a bit for each calm segment, in order. Called by a
-// whole warp.
-__device__ inline uint32_t flagged_segments(uint32_t calm, uint32_t flags) {
-    const bool is_calm = calm >> lane_id() & 1;
-    return __ballot_sync(ALL_LANES, is_calm && (flags >> __popc(calm & ((1u << lane_id()) - 1)) & 1) != 0);
 }

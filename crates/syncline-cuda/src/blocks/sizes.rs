@@ -21,8 +21,8 @@ pub(super) struct Sizes {
 impl Sizes {
     pub fn new(geometry: &Geometry) -> Self {
         let elements = geometry.unclipped_len() as usize;
-        // All codes but those of the first level, and boxes of these.
-        let units = 1 + (elements >> UNIT_LOG2).max(1);
+        // Those of the coarse part, of which each has at least as many elements of the block as a box, and the boxes.
+        let units = 2 * (elements >> UNIT_LOG2).max(1);
         let tiles = u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as usize;
         let longest = geometry.unclipped_extent().into_iter().max().unwrap_or(1);
         Self { starts: tiles * units + 1, anchors: if geometry.axes() > 1 { longest } else { 1 }, elements, units }

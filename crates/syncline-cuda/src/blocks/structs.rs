@@ -1,13 +1,18 @@
 //! Structs and constants that the kernels of blocks share with their launchers.
 
 use cudarc::driver::sys::CUdeviceptr;
-use syncline_core::contexts::lanes::{ELEMENTS_OF_LANE, MOST_LANES};
-use syncline_core::contexts::segments::{LONGEST_RUN, SEGMENT};
 use syncline_core::contexts::table::TABLE_LOG2;
-use syncline_core::contexts::{CODE_LIMIT, CONTEXTS, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
+use syncline_core::contexts::{CODE_LIMIT, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
 use syncline_core::pipeline::blocks::UNIT_LOG2;
 
 use crate::device_struct::{DeviceStruct, device_struct};
+
+// Until the core has them.
+pub(super) const CONTEXTS: usize = 133;
+const SEGMENT: usize = 1024;
+const LEAST_QUIET: usize = 32;
+const ELEMENTS_OF_LANE: usize = 1024;
+const MOST_LANES_LOG2: u32 = 8;
 
 /// The structs of `blocks/structs.cuh`.
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
@@ -46,12 +51,12 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("OF_KIND", OF_KIND as u64),
     ("KINDS", KINDS as u64),
     ("SEGMENT", SEGMENT as u64),
-    ("LONGEST_RUN", LONGEST_RUN as u64),
+    ("LEAST_QUIET", LEAST_QUIET as u64),
     ("CONTEXTS", CONTEXTS as u64),
     ("INTERVALS", INTERVALS as u64),
     ("DECODE_TABLE_BYTES", DECODE_TABLE_BYTES as u64),
     ("NEAR_TABLES", NEAR_TABLES as u64),
-    ("MAX_LANES_LOG2", MOST_LANES.ilog2() as u64),
+    ("MAX_LANES_LOG2", MOST_LANES_LOG2 as u64),
     ("LANE_ELEMENTS", ELEMENTS_OF_LANE as u64),
     ("BOX_LOG2", UNIT_LOG2 as u64),
     ("CODE_LIMIT", CODE_LIMIT as u64),
@@ -72,9 +77,9 @@ device_struct! {
         pub(super) slices: u32,
         /// The share of the slice before: 0, 1 for 3/4, or 2 for 1.
         pub(super) share: u32,
-        /// How codes are divided into units: 0 for one, 1 for two, 2 for boxes.
+        /// How codes are divided into parts: 0 for one, 1 for boxes.
         pub(super) division: u32,
-        /// Most lanes of a unit, as an exponent of 2.
+        /// Most lanes of a part, as an exponent of 2.
         pub(super) lanes_log2: u32,
     }
 }

@@ -6,7 +6,7 @@ use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::contexts::lanes::MOST_LANES_OF_PART_LOG2;
 use crate::contexts::{CONTEXTS, Symbol};
 use crate::error::Result;
-use crate::geometry::{Geometry, Tile, balanced_extent};
+use crate::geometry::{BLOCK_LOG2, Geometry, Tile, balanced_extent};
 use crate::pipeline::context::ElementSource;
 use crate::quantize::Real;
 
@@ -67,17 +67,21 @@ pub(super) fn choose<T: Real>(
     let whole = |(bits, plan)| (bits + cost(coder, others, plan), plan);
     let (bits, plan) = tried.into_iter().map(whole).min_by_key(|&(bits, _)| bits).unwrap_or((0, plain));
     let elements: usize = pieces.iter().map(|(x, _)| x.len()).sum();
-    let (division, lanes_log2) = division(bits * geometry.unclipped_len() / 8 / (elements as u64).max(1));
+    let bytes_of = |len: u64| bits * len / 8 / (elements as u64).max(1);
+    let (division, lanes_log2) = division(bytes_of(geometry.unclipped_len()), bytes_of(1 << BLOCK_LOG2));
     Ok(Plan { division, lanes_log2, ..plan })
 }
 
-/// Returns how a block of so many bytes is divided, and the binary logarithm of the states of its first part: many parts,
-/// so that some are read fast, and many states, so that parts are; but few, so that they take few bytes.
-fn division(bytes: u64) -> (Division, u8) {
+/// Returns how a block of so many bytes is divided, and the binary logarithm of the states of the first part of one that
+/// would take `of_whole` bytes: many parts, so that some are read fast, and many states, so that parts are; but few, so
+/// that they take few bytes.
+fn division(bytes: u64, of_whole: u64) -> (Division, u8) {
     // A state takes about two bytes more than it carries.
     const BYTES_OF_LANE: u64 = 256;
     match bytes {
-        0..73_728 => (Division::One, (bytes / BYTES_OF_LANE).max(1).ilog2().min(MOST_LANES_OF_PART_LOG2.into()) as u8),
+        0..73_728 => {
+            (Division::One, (of_whole / BYTES_OF_LANE).max(1).ilog2().min(MOST_LANES_OF_PART_LOG2.into()) as u8)
+        }
         // Boxes have a quarter of the states each, which is all that a unit can have.
         _ => (Division::Boxes, 7),
     }
