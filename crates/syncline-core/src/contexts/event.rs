@@ -23,6 +23,7 @@ impl Event {
     pub(super) const PAIR_SHIFT: u32 = 16;
     pub(super) const SYMBOL_SHIFT: u32 = Self::PAIR_SHIFT + CONTEXT_LOG2;
     pub(super) const BITS_MASK: u32 = (1 << Self::PAIR_SHIFT) - 1;
+    pub(super) const CONTEXT_MASK: u32 = NO_CONTEXT << Self::PAIR_SHIFT;
 
     /// Nothing, with which groups of events are filled up.
     pub const NONE: Self = Self(NO_CONTEXT << Self::PAIR_SHIFT);
@@ -37,7 +38,7 @@ impl Event {
     /// Returns the event with another context.
     #[inline(always)]
     pub fn with_context(self, context: u8) -> Self {
-        Self(self.0 & !(NO_CONTEXT << Self::PAIR_SHIFT) | u32::from(context) << Self::PAIR_SHIFT)
+        Self(self.0 & !Self::CONTEXT_MASK | u32::from(context) << Self::PAIR_SHIFT)
     }
 
     /// Returns the first of the events of a symbol.

@@ -12,6 +12,7 @@ use crate::contexts::{Contexts, Event, EventCounts, code_of_mask, mask_of_code};
 use crate::geometry::Tile;
 use crate::predict::levels::{Classes, Level, coarser, join, joined, levels_of};
 use crate::quantize::Real;
+use crate::simd::InstructionSet;
 
 /// Memory for one block, and what was found for it.
 pub(super) struct Block<T> {
@@ -166,11 +167,11 @@ impl<T: Real> Block<T> {
 
     /// Ends a class, whose elements are of a kind with these contexts, in all units of this block.
     #[inline(always)]
-    fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
+    fn end_class<I: InstructionSet>(&mut self, isa: I, contexts: &Contexts, counts: &mut EventCounts) {
         let units = self.units();
         for (part, of_class) in self.of_class.iter_mut().enumerate().take(units.parts()) {
             let units = &mut self.units[self.first_unit..][units.of_part(part)];
-            segments::append(of_class, contexts, units, counts);
+            segments::append(isa, of_class, contexts, units, counts);
             of_class.clear();
         }
     }

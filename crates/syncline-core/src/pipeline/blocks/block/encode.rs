@@ -206,7 +206,7 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
                 }
             }
         }
-        block.end_class(&of_kind, counts);
+        block.end_class(isa, &of_kind, counts);
         block.before = before;
     }
 }
