@@ -177,12 +177,13 @@ class Chunk:
         plan, anchors, verbatim, sizes, _, words, *_ = sections
         self.cubic, self.on_grid = bool(plan[0] & 1), bool(plan[0] & 2)
         self.slices = plan[1] - 1 if plan[1] else None
-        self.share, self.in_boxes, self.lanes = (0.0, 0.75, 1.0)[plan[2]], bool(plan[3]), 1 << plan[4]
-        self.tables = read_tables(Bits(plan[5:]))
+        self.share, self.in_boxes = (0.0, 0.75, 1.0)[plan[2]], bool(plan[3])
+        self.tables = read_tables(Bits(plan[4:]))
         self.anchors, self.first_anchor = Bits(anchors), 0
         self.read_verbatim(verbatim)
         self.patterns = header.fills + ([] if 0 in header.fills else [0])
         self.sizes = Bits(sizes)
+        self.lanes = [1 << self.sizes.take(4) for _ in tiles]
         self.base, self.width = self.sizes.take(32), self.sizes.take(8)
         self.words = np.frombuffer(words, "<u2").tolist()
         self.step = np.array(header.step, header.dtype)
@@ -195,8 +196,8 @@ class Chunk:
 
     def blocks(self):
         position = 0
-        for _, extent in self.tiles:
-            values, codes = Block(self, extent).decode()
+        for lanes, (_, extent) in zip(self.lanes, self.tiles):
+            values, codes = Block(self, extent).decode(lanes)
             low, high = np.array(self.header.range, self.header.dtype)
             if not np.isnan(low):
                 values = np.where(values > low, values, low)
@@ -336,13 +337,11 @@ class Block:
         self.plain = np.zeros(self.own, self.dtype)
         self.codes = np.zeros(self.own, int)
 
-    def decode(self):
-        chunk, own, levels, extent, lanes = self.chunk, self.own, 0, list(self.own), 1
+    def decode(self, lanes):
+        chunk, levels, extent = self.chunk, 0, list(self.own)
         while any(halved and n > 1 for halved, n in zip(self.halved, extent)):
             extent = [-(-n // 2) if halved else n for halved, n in zip(self.halved, extent)]
             levels += 1
-        while 2 * lanes <= (int(np.prod(own)) * chunk.lanes) >> 18:
-            lanes *= 2
         coarse = part_of(chunk, lanes)
         self.boxes = self.boxes_of(levels)
         fine = [part_of(chunk, min(max(lanes // 4, 1), MOST_LANES)) for _ in self.boxes]
