@@ -23,3 +23,33 @@ struct SharedWords {
         asm volatile("st.shared.u32 [%0], %1;" : : "r"(address + 4 * i), "r"(word) : "memory");
     }
 };
+
+// Numbers of 16 bits in shared memory.
+struct SharedHalves {
+    uint32_t address;
+
+    __device__ inline explicit SharedHalves(const void *halves) : address(shared_address(halves)) {}
+    __device__ inline uint32_t load(uint32_t i) const {
+        uint32_t half;
+        asm volatile("ld.shared.u16 %0, [%1];" : "=r"(half) : "r"(address + 2 * i));
+        return half;
+    }
+    __device__ inline void store(uint32_t i, uint32_t half) const {
+        asm volatile("st.shared.u16 [%0], %1;" : : "r"(address + 2 * i), "r"(half) : "memory");
+    }
+};
+
+// Bytes of shared memory.
+struct SharedBytes {
+    uint32_t address;
+
+    __device__ inline explicit SharedBytes(const void *bytes) : address(shared_address(bytes)) {}
+    __device__ inline uint32_t load(uint32_t i) const {
+        uint32_t byte;
+        asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address + i));
+        return byte;
+    }
+    __device__ inline void store(uint32_t i, uint32_t byte) const {
+        asm volatile("st.shared.u8 [%0], %1;" : : "r"(address + i), "r"(byte) : "memory");
+    }
+};
