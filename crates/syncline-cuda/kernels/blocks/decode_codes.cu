@@ -23,6 +23,7 @@ struct Work {
 // A part of the codes of a block, and its unit that the warp decodes, if it decodes any.
 struct Part {
     PartRange range;
+    bool is_of_block; // the whole block of threads decodes it, otherwise the warp for itself
     uint32_t units;
     Unit unit;
 };
@@ -53,8 +54,8 @@ __device__ inline void begin_segment(const Work &work, const Neighbors &neighbor
     }
 }
 
-// Decodes the codes of a class that are in a part. Called by a whole block of threads, or by a warp for itself.
-template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, const BlockClass &of, Part &part) {
+// Decodes the codes of a class that are in a part.
+__device__ inline void decode_class(const Work &work, const BlockClass &of, Part &part) {
     const PartClass part_class(of, part.range);
     const uint32_t all = part_class.elements();
     if (all == 0) {
@@ -66,8 +67,8 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
     const uint32_t kind = kind_of(of);
     const SegmentDecoder decoder(part.unit, work.tables, kind, work.lists[warp_id()]);
     // A step has a segment for each warp. With as many units, each warp decodes its own.
-    const uint32_t segments = OF_BLOCK ? WARPS : 1, number = OF_BLOCK ? warp_id() : 0;
-    const bool has_others = OF_BLOCK && part.units < WARPS;
+    const uint32_t segments = part.is_of_block ? WARPS : 1, number = part.is_of_block ? warp_id() : 0;
+    const bool has_others = part.units < segments;
     const auto meet = [&] {
         if (has_others) {
             __syncthreads();
@@ -93,18 +94,8 @@ template <bool OF_BLOCK> __device__ inline void decode_class(const Work &work, c
         meet();
     }
     // The codes are visible to the threads that look at them next.
-    if (OF_BLOCK && !has_others) {
+    if (part.is_of_block && !has_others) {
         __syncthreads();
-    }
-}
-
-// Decodes the codes of a part from level `first` down to level `last`.
-template <bool OF_BLOCK>
-__device__ inline void decode_levels(const Work &work, uint32_t first, uint32_t last, Part &part) {
-    for (uint32_t level = first + 1; level-- > last;) {
-        for (uint32_t pass = 0; pass < PASSES; ++pass) {
-            decode_class<OF_BLOCK>(work, BlockClass(work.shape, level, class_of_pass(pass)), part);
-        }
     }
 }
 
@@ -123,25 +114,27 @@ struct Found {
 __device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan, const uint32_t *starts,
                                      const Work &work) {
     const BlockUnits units(work.shape, plan);
-    const uint32_t boxes = units.has_boxes() ? units.boxes : 0, of_boxes = units.first.units;
-    // Those of the first level alone are in boxes; without levels there are none.
-    const uint32_t last_of_box = work.shape.levels > 0 ? 0 : ALL_LANES;
+    const uint32_t levels = work.shape.levels, boxes = units.has_boxes() ? units.boxes : 0;
     Found found{true, 0};
-    // A single box is decoded by the whole block of threads, as the part before it.
-    for (uint32_t i = 0; i < (boxes == 1 ? 2 : 1); ++i) {
-        const PartUnits of = i == 0 ? units.first : PartUnits{1, units.box_lanes};
-        const uint32_t unit = i * of_boxes + warp_id() % of.units;
-        Part part{i == 0 ? PartRange::everything() : units.range(0), of.units,
+    // The single or coarse part, and then boxes: one that is alone by the whole block of threads, others by a warp
+    // each.
+    for (uint32_t i = 0; i <= boxes;) {
+        const bool is_box = i > 0, is_of_block = !is_box || boxes == 1;
+        const PartUnits of = is_box ? PartUnits{1, units.box_lanes} : units.first;
+        const uint32_t unit = is_box ? units.first.units + i - 1 : warp_id() % of.units;
+        Part part{is_box ? units.range(i - 1) : PartRange::everything(), is_of_block, of.units,
                   Unit(input, plan, starts + unit, of.lanes)};
-        decode_levels<true>(work, i == 0 ? work.shape.levels - 1 : last_of_box, i == 0 && boxes > 0 ? 1 : 0, part);
-        if (warp_id() < of.units) {
+        const uint32_t end = is_box ? min_of(levels, 1u) : levels, last = !is_box && boxes > 0 ? 1 : 0;
+        for (uint32_t level = end; level-- > last;) {
+            for (uint32_t pass = 0; pass < PASSES; ++pass) {
+                decode_class(work, BlockClass(work.shape, level, class_of_pass(pass)), part);
+            }
+        }
+        if (!is_of_block || warp_id() < of.units) {
             found.add(part.unit);
         }
-    }
-    for (uint32_t box = warp_id(); boxes > 1 && box < boxes; box += WARPS) {
-        Part part{units.range(box), 1, Unit(input, plan, starts + of_boxes + box, units.box_lanes)};
-        decode_levels<false>(work, last_of_box, 0, part);
-        found.add(part.unit);
+        i += is_of_block ? 1 : WARPS;
+        i += !is_box && boxes > 1 ? warp_id() : 0;
     }
     return found;
 }

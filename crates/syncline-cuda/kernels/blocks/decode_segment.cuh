@@ -54,11 +54,18 @@ struct SegmentDecoder {
             const int32_t code = unit.next(tables, lane_id() == 0 ? tables.coding(known.count) : Coding());
             found = number_of_code(warp_broadcast(code, 0));
         }
-        const int32_t masked = all_quiet >= LEAST_QUIET ? code_of_mask(0) : 0;
-        if (found > most_found(all_quiet)) {
-            decode_list(contexts, count, masked, [](uint32_t i) { return i; }, write);
-            return;
-        }
+        const bool is_plain = found > most_found(all_quiet);
+        const uint32_t listed = is_plain ? count : list(contexts, count, quiet, through, found);
+        decode_list(contexts, listed, is_plain, all_quiet >= LEAST_QUIET ? code_of_mask(0) : 0, write);
+        // Others are listed next.
+        __syncwarp();
+    }
+
+  private:
+    // Lists the places of the elements of a segment that are coded: those that are not quiet, and those that are found.
+    // Returns how many there are. Called by a whole warp.
+    __device__ inline uint32_t list(const SharedBytes &contexts, uint32_t count, uint32_t quiet, uint32_t through,
+                                    uint32_t found) const {
         const uint32_t first = lane_id() * WARP, own = first < count ? min_of(count - first, WARP) : 0;
         uint32_t coded = (own < WARP ? (1u << own) - 1 : ALL_LANES) & ~quiet;
         if (found > 0) {
@@ -70,12 +77,9 @@ struct SegmentDecoder {
             places.store(to++, first + __ffs(int32_t(left)) - 1);
         }
         __syncwarp();
-        const uint32_t listed = warp_broadcast(coded_through, WARP - 1);
-        decode_list(contexts, listed, masked, [&](uint32_t i) { return places.load(i); }, write);
-        __syncwarp();
+        return warp_broadcast(coded_through, WARP - 1);
     }
 
-  private:
     // Finds quiet elements by the gaps between them, and gives them their contexts. Returns them, a bit each, as
     // `quiet` has them, of which there are `through` in the words of the lanes up to this one. Called by a whole warp.
     __device__ inline uint32_t find(const SharedBytes &contexts, uint32_t quiet, uint32_t through,
@@ -118,23 +122,23 @@ struct SegmentDecoder {
         return lists.found[lane_id()];
     }
 
-    // Decodes a list of `count` elements, of which element `i` has the place `place_of(i)` in the segment. Called by a
-    // whole warp.
-    template <typename PlaceOf, typename Write>
-    __device__ inline void decode_list(const SharedBytes &contexts, uint32_t count, int32_t masked, PlaceOf place_of,
+    // Decodes a list of `count` elements: all of the segment, or those at `places`. `masked` is what is expected where
+    // there are only masks around. Called by a whole warp.
+    template <typename Write>
+    __device__ inline void decode_list(const SharedBytes &contexts, uint32_t count, bool are_all, int32_t masked,
                                        Write write) const {
         uint32_t place_ahead = 0;
         Coding coding_ahead;
         const auto look_ahead = [&](uint32_t first) {
             coding_ahead = Coding();
             if (first + lane_id() < count) {
-                place_ahead = place_of(first + lane_id());
+                place_ahead = are_all ? first + lane_id() : places.load(first + lane_id());
                 coding_ahead = tables.coding(contexts.load(place_ahead));
             }
         };
         look_ahead(0);
         for (uint32_t first = 0; first < count; first += WARP) {
-            const uint32_t places = place_ahead, codings = coding_ahead.word;
+            const uint32_t own_place = place_ahead, codings = coding_ahead.word;
             look_ahead(first + WARP);
             const auto of_group = [&](uint32_t begin) {
                 const uint32_t word = __shfl_sync(ALL_LANES, codings, (begin + lane_id()) % WARP);
@@ -149,7 +153,7 @@ struct SegmentDecoder {
                 }
                 const Coding own = of_group(begin);
                 const int32_t code = unit.next(tables, own);
-                const uint32_t place = __shfl_sync(ALL_LANES, places, (begin + lane_id()) % WARP);
+                const uint32_t place = __shfl_sync(ALL_LANES, own_place, (begin + lane_id()) % WARP);
                 if (code != (own.is_masked() ? masked : 0)) {
                     write(place, code);
                     unit.largest = max_of(unit.largest, code);
