@@ -18,7 +18,9 @@ struct PartSegments {
           pass(PASSES), left(1) {}
 
     __device__ inline BlockClass of() const { return BlockClass(shape, level, class_of_pass(pass)); }
+    // The number of the segment in its class, and its first element.
     __device__ inline uint32_t number() const { return left - 1; }
+    __device__ inline uint32_t first() const { return number() * SEGMENT; }
 
     // Moves on to the next class. Returns whether there is one.
     __device__ inline bool next_class() {
@@ -50,10 +52,11 @@ struct PartSegments {
 __device__ inline uint32_t transposed(uint32_t word) {
 #pragma unroll
     for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        // The bits whose numbers do not have that of the distance.
-        const uint32_t low = ALL_LANES / ((1u << distance) + 1), other = __shfl_xor_sync(ALL_LANES, word, distance);
-        word = (lane_id() & distance) == 0 ? (word & low) | (other & low) << distance
-                                           : (word & ~low) | (other & ~low) >> distance;
+        // Lanes and bits without that of the distance in their numbers, and those with it.
+        const bool is_low = (lane_id() & distance) == 0;
+        const uint32_t low = ALL_LANES / ((1u << distance) + 1), kept = is_low ? low : ~low;
+        const uint32_t other = __shfl_xor_sync(ALL_LANES, word, distance);
+        word = (word & kept) | ((is_low ? other << distance : other >> distance) & ~kept);
     }
     return word;
 }
@@ -97,39 +100,22 @@ struct CodedElement {
     bool is_expected; // and quiet
 };
 
-// The elements of a segment of a class. Called by a whole warp.
-template <typename Code> struct CodedElements {
-    const Code &code_at; // `code_at(place)` is a code
-    const PartClass part;
-    const PartElements elements;
-    const CompactClass own;
-    const Neighbors neighbors;
-    const KindContexts known;
-    const uint32_t kind, first, count;
-
-    __device__ inline CodedElements(const Code &code_at, const PartSegments &at, const BlockClass &of)
-        : code_at(code_at), part(of, at.range), elements(part), own(at.shape, of.level, of.number),
-          neighbors(at.shape, of, at.range), known(kind_of(of)), kind(kind_of(of)), first(at.number() * SEGMENT),
-          count(min_of(part.elements() - first, SEGMENT)) {}
-
-    // Returns the code of the element that the lane has of a group, which exists.
-    __device__ inline int32_t code(uint32_t group) const {
-        uint32_t at[3];
-        elements.coordinates_of(first + group * WARP + lane_id(), at);
-        return code_at(own.place(at));
-    }
-
-    // Finds what is coded: calls `visit(i, element)` for each element.
-    template <typename Visit> __device__ inline CodedSegment look(Visit visit) const {
-        const int32_t expected_mask = code_of_mask(0);
-        uint32_t found = 0;
-        const auto look_at = [&](uint32_t i, const uint32_t(&at)[3], uint32_t context) {
-            const int32_t code = code_at(own.place(at));
-            const bool is_expected = known.is_quiet(context) && code == (context == known.quiet ? 0 : expected_mask);
-            found |= uint32_t(known.is_quiet(context) && !is_expected) << i / WARP;
-            visit(i, CodedElement{context, code, is_expected});
-        };
-        const uint32_t quiet = find_contexts(code_at, neighbors, kind, elements, first, count, look_at);
-        return CodedSegment(quiet, transposed(found));
-    }
-};
+// Finds what is coded of a segment of `count` elements, the first of which is element `first` of the part: calls
+// `visit(i, element)` for each. `code_at(place)` is a code. Called by a whole warp.
+template <typename Code, typename Visit>
+__device__ inline CodedSegment find_coded(const Code &code_at, const Neighbors &neighbors, uint32_t kind,
+                                          const PartElements &elements, const CompactClass &own, uint32_t first,
+                                          uint32_t count, Visit visit) {
+    const KindContexts known(kind);
+    const int32_t expected_mask = code_of_mask(0);
+    uint32_t found = 0;
+    const auto look_at = [&](uint32_t i, const uint32_t(&at)[3], uint32_t context) {
+        const int32_t code = code_at(own.place(at));
+        const bool is_quiet = known.is_quiet(context);
+        const bool is_expected = is_quiet && code == (context == known.quiet ? 0 : expected_mask);
+        found |= uint32_t(is_quiet && !is_expected) << i / WARP;
+        visit(i, CodedElement{context, code, is_expected});
+    };
+    const uint32_t quiet = find_contexts(code_at, neighbors, kind, elements, first, count, look_at);
+    return CodedSegment(quiet, transposed(found));
+}

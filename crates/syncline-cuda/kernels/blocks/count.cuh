@@ -15,19 +15,26 @@ struct SymbolCounts {
 
 // Counts the symbols of a segment. Called by a whole warp.
 template <typename Code>
-__device__ inline void count_segment(const CodedElements<Code> &elements, SymbolCounts &counts) {
-    const KindContexts &known = elements.known;
+__device__ inline void count_segment(const Code &code_at, const PartSegments &segments, SymbolCounts &counts) {
+    const BlockClass of = segments.of();
+    const PartClass part(of, segments.range);
+    const PartElements elements(part);
+    const Neighbors neighbors(segments.shape, of, segments.range);
+    const CompactClass own(segments.shape, of.level, of.number);
+    const uint32_t kind = kind_of(of), first = segments.first(), count = min_of(part.elements() - first, SEGMENT);
+    const KindContexts known(kind);
     // Elements that are as expected, and a bit for each group: of the lane's element, which is found.
     uint32_t zeros = 0, masks = 0, moved = 0;
-    const CodedSegment segment = elements.look([&](uint32_t i, const CodedElement &own) {
-        if (own.is_expected) {
-            zeros += own.context == known.quiet;
-            masks += own.context == known.masked;
+    const auto visit = [&](uint32_t i, const CodedElement &element) {
+        if (element.is_expected) {
+            zeros += element.context == known.quiet;
+            masks += element.context == known.masked;
         } else {
-            counts.add(own.context, own.code, 1);
-            moved |= uint32_t(own.context == known.quiet) << i / WARP;
+            counts.add(element.context, element.code, 1);
+            moved |= uint32_t(element.context == known.quiet) << i / WARP;
         }
-    });
+    };
+    const CodedSegment segment = find_coded(code_at, neighbors, kind, elements, own, first, count, visit);
     if (segment.has_count() && lane_id() == 0) {
         counts.add(known.count, segment.count_code(), 1);
     }
@@ -44,7 +51,9 @@ __device__ inline void count_segment(const CodedElements<Code> &elements, Symbol
         const uint32_t context = gaps_context(segment.all_quiet, segment.all_found);
         segment.for_each_gap([&](uint32_t, uint32_t gap) { counts.add(context, code_of_number(gap), 1); });
         for (; moved != 0; moved &= moved - 1) {
-            const int32_t code = elements.code(__ffs(moved) - 1);
+            uint32_t at[3];
+            elements.coordinates_of(first + (__ffs(moved) - 1) * WARP + lane_id(), at);
+            const int32_t code = code_at(own.place(at));
             counts.add(known.quiet, code, 0u - 1);
             counts.add(known.found, code, 1);
         }
@@ -59,7 +68,7 @@ __device__ inline void count_symbols(const Code &code, const BlockShape &shape, 
     for (uint32_t part = 0; part < (units.has_boxes() ? 1 + units.boxes : 1); ++part) {
         PartSegments segments(shape, units, part > 0, part - 1);
         for (; segments.move(ahead); ahead = THREADS / WARP) {
-            count_segment(CodedElements<Code>(code, segments, segments.of()), counts);
+            count_segment(code, segments, counts);
         }
     }
 }

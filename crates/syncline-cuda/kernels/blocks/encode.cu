@@ -41,11 +41,11 @@ static_assert(sizeof(SegmentEvents) == blocks::SEGMENT_EVENTS_BYTES, "the launch
 struct Coding {
     const SharedWords near;
     const uint64_t *all;
-    const uint8_t *of_context; // in shared memory
+    const SharedBytes of_context; // the number of the table of a context
 
     __device__ inline Event event(uint32_t context, int32_t code) const {
         const Symbol symbol(code);
-        const uint32_t interval = of_context[context] * blocks::INTERVALS + symbol.symbol;
+        const uint32_t interval = of_context.load(context) * blocks::INTERVALS + symbol.symbol;
         return {interval | symbol.bits << Event::BITS_SHIFT};
     }
     __device__ inline EncodeInterval interval(Event event) const {
@@ -185,7 +185,7 @@ struct UnitWriter {
 __device__ inline uint32_t keep_coded(const Coding &coding, const KindContexts &known, const CodedSegment &segment,
                                       uint32_t count, const SharedWords &events) {
     // Contexts have ascending numbers of tables.
-    const uint32_t tables = coding.of_context[known.found] - coding.of_context[known.quiet];
+    const uint32_t tables = coding.of_context.load(known.found) - coding.of_context.load(known.quiet);
     const uint32_t move = tables * blocks::INTERVALS - Event::MOVES;
     const uint32_t group_begin = min_of(lane_id() * WARP, count), exist = min_of(count - group_begin, WARP);
     const uint32_t existing = exist == 0 ? 0 : ALL_LANES >> (WARP - exist);
@@ -207,25 +207,31 @@ __device__ inline uint32_t keep_coded(const Coding &coding, const KindContexts &
 // Prepares the events of a segment. Called by a whole warp.
 __device__ inline void prepare(const Coding &coding, const int32_t *codes, const PartSegments &at, uint32_t units,
                                SegmentEvents &to) {
-    const auto code_at = [&](uint32_t place) { return codes[place]; };
-    const CodedElements<decltype(code_at)> elements(code_at, at, at.of());
-    const KindContexts &known = elements.known;
+    const BlockClass of = at.of();
+    const PartClass part(of, at.range);
+    const PartElements elements(part);
+    const Neighbors neighbors(at.shape, of, at.range);
+    const CompactClass own(at.shape, of.level, of.number);
+    const uint32_t kind = kind_of(of), first = at.first(), count = min_of(part.elements() - first, SEGMENT);
+    const KindContexts known(kind);
+    const auto code_at = [codes](uint32_t place) { return codes[place]; };
     const SharedWords events(to.events);
     const uint32_t zero = coding.event(known.quiet, 0).word, mask = coding.event(known.masked, code_of_mask(0)).word;
-    bool any = false, any_expected = false;
-    const CodedSegment segment = elements.look([&](uint32_t i, const CodedElement &own) {
-        const bool is_quiet = own.context == known.quiet;
+    uint32_t any = 0, any_expected = 0;
+    const auto visit = [&](uint32_t i, const CodedElement &element) {
+        const bool is_quiet = element.context == known.quiet;
         uint32_t word = is_quiet ? zero : mask;
-        if (!own.is_expected) {
-            word = coding.event(own.context, own.code).word | (is_quiet ? Event::MOVES : 0);
+        if (!element.is_expected) {
+            word = coding.event(element.context, element.code).word | (is_quiet ? Event::MOVES : 0);
+            any |= element.code != 0;
         }
-        any |= !own.is_expected && own.code != 0;
-        any_expected |= own.is_expected && !is_quiet;
+        any_expected |= element.is_expected && !is_quiet;
         events.store(i, word);
-    });
-    uint32_t coded = elements.count, gaps = 0;
+    };
+    const CodedSegment segment = find_coded(code_at, neighbors, kind, elements, own, first, count, visit);
+    uint32_t coded = count, gaps = 0;
     if (segment.skips()) {
-        coded = keep_coded(coding, known, segment, elements.count, events);
+        coded = keep_coded(coding, known, segment, count, events);
         gaps = segment.all_found;
         const uint32_t context = gaps_context(segment.all_quiet, max_of(gaps, 1u));
         // There are at least as many quiet elements that are not coded.
@@ -234,7 +240,7 @@ __device__ inline void prepare(const Coding &coding, const int32_t *codes, const
             events.store(SegmentEvents::COUNT - gaps + i, coding.event(context, code_of_number(gap)).word);
         });
     }
-    any = __any_sync(ALL_LANES, any || (any_expected && !segment.skips()));
+    any = warp_reduce_or(any | (segment.skips() ? 0 : any_expected));
     if (lane_id() == 0) {
         if (segment.has_count()) {
             events.store(SegmentEvents::COUNT, coding.event(known.count, segment.count_code()).word);
@@ -243,7 +249,7 @@ __device__ inline void prepare(const Coding &coding, const int32_t *codes, const
         to.elements = coded;
         to.gaps = gaps;
         to.has_count = segment.has_count();
-        to.any = any || (segment.has_count() && segment.all_found > 0);
+        to.any = any != 0 || (segment.has_count() && segment.all_found > 0);
     }
 }
 
@@ -324,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                   const __grid_constant__ EncodedBlocks to) {
     // The tables, and behind them what the warps have prepared.
     extern __shared__ __align__(16) uint64_t near[];
-    __shared__ uint8_t of_context[align_up(blocks::CONTEXTS, 4)];
+    __shared__ uint8_t of_context[blocks::CONTEXTS];
     __shared__ uint32_t taken;
     grid_dependency_wait();
     launch_dependents();
@@ -342,7 +348,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         near[i] = tables.intervals[i];
     }
     __syncthreads();
-    const Coding coding{SharedWords(near), tables.intervals, of_context};
+    const Coding coding{SharedWords(near), tables.intervals, SharedBytes(of_context)};
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);
@@ -354,16 +360,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                     to.words + block_words_at(position, number, to.units_of_block),
                     &taken,
                     to.units + uint64_t(number) * to.units_of_block};
-    encode_part<true>(work, PartSegments(shape, units, false, 0), units.first, 0);
-    if (!units.has_boxes()) {
-        return;
-    }
     const PartUnits of_box{1, units.box_lanes};
-    if (units.boxes == 1) {
-        encode_part<true>(work, PartSegments(shape, units, true, 0), of_box, units.first.units);
-        return;
+    const bool is_by_warps = units.boxes > 1;
+    for (uint32_t part = 0; part < (units.has_boxes() && !is_by_warps ? 2 : 1); ++part) {
+        encode_part<true>(work, PartSegments(shape, units, part > 0, 0), part > 0 ? of_box : units.first,
+                          part > 0 ? units.first.units : 0);
     }
-    for (uint32_t box = warp_id(); box < units.boxes; box += WARPS) {
+    for (uint32_t box = warp_id(); is_by_warps && box < units.boxes; box += WARPS) {
         encode_part<false>(work, PartSegments(shape, units, true, box), of_box, units.first.units + box);
     }
 }
