@@ -18,6 +18,7 @@ struct Work {
     const DecodeTables &tables;
     SegmentContexts *segments; // one for each warp
     SegmentLists *lists;       // likewise
+    uint32_t warp;             // the number of this one
 };
 
 // A part of the codes of a block, and its unit that the warp decodes, if it decodes any.
@@ -28,27 +29,44 @@ struct Part {
     Unit unit;
 };
 
+// Where the elements of a class in a part are in the memory of the block.
+struct PartPlaces {
+    const PartElements &elements;
+    const CompactClass own;
+    const bool are_in_order; // one behind the other: those of a class of the first level
+
+    __device__ inline PartPlaces(const BlockShape &shape, const BlockClass &of, const PartElements &elements)
+        : elements(elements), own(shape, of.level, of.number),
+          are_in_order(of.level == 0 && elements.part.elements() == of.elements()) {}
+    __device__ inline uint32_t operator()(uint32_t i) const {
+        if (are_in_order) {
+            return own.base + i;
+        }
+        uint32_t at[3];
+        elements.coordinates_of(i, at);
+        return own.place(at);
+    }
+};
+
 // Gives the elements of a segment what is expected of them, and finds their contexts. Called by a whole warp.
 __device__ inline void begin_segment(const Work &work, const Neighbors &neighbors, uint32_t kind,
-                                     const PartElements &elements, const CompactClass &own, uint32_t first,
-                                     uint32_t count, SegmentContexts &segment) {
+                                     const PartPlaces &places, uint32_t first, uint32_t count,
+                                     SegmentContexts &segment) {
     const KindContexts known(kind);
     const SharedBytes contexts(segment.contexts);
     const auto code = [&](uint32_t place) { return work.block.code(place); };
     bool is_masked = false;
     const auto store = [&](uint32_t i, const uint32_t(&at)[3], uint32_t context) {
         contexts.store(i, context);
-        work.block.code(own.place(at)) = 0;
+        work.block.code(places.own.place(at)) = 0;
         is_masked |= context == known.masked;
     };
-    const uint32_t quiet = find_contexts(code, neighbors, kind, elements, first, count, store);
+    const uint32_t quiet = find_contexts(code, neighbors, kind, places.elements, first, count, store);
     segment.quiet[lane_id()] = quiet;
     if (__any_sync(ALL_LANES, is_masked) && warp_reduce_sum(uint32_t(__popc(quiet))) >= LEAST_QUIET) {
         for (uint32_t i = lane_id(); i < count; i += WARP) {
             if (contexts.load(i) == known.masked) {
-                uint32_t at[3];
-                elements.coordinates_of(first + i, at);
-                work.block.code(own.place(at)) = code_of_mask(0);
+                work.block.code(places(first + i)) = code_of_mask(0);
             }
         }
     }
@@ -63,11 +81,11 @@ __device__ inline void decode_class(const Work &work, const BlockClass &of, Part
     }
     const PartElements elements(part_class);
     const Neighbors neighbors(work.shape, of, part.range);
-    const CompactClass own(work.shape, of.level, of.number);
+    const PartPlaces places(work.shape, of, elements);
     const uint32_t kind = kind_of(of);
-    const SegmentDecoder decoder(part.unit, work.tables, kind, work.lists[warp_id()]);
+    const SegmentDecoder decoder(part.unit, work.tables, kind, work.lists[work.warp]);
     // A step has a segment for each warp. With as many units, each warp decodes its own.
-    const uint32_t segments = part.is_of_block ? WARPS : 1, number = part.is_of_block ? warp_id() : 0;
+    const uint32_t segments = part.is_of_block ? WARPS : 1, number = part.is_of_block ? work.warp : 0;
     const bool has_others = part.units < segments;
     const auto meet = [&] {
         if (has_others) {
@@ -76,19 +94,17 @@ __device__ inline void decode_class(const Work &work, const BlockClass &of, Part
             __syncwarp();
         }
     };
-    SegmentContexts *const memory = work.segments + (warp_id() - number);
+    SegmentContexts *const memory = work.segments + (work.warp - number);
     for (uint32_t begin = 0; begin < all; begin += segments * SEGMENT) {
         const auto count_of = [&](uint32_t segment) {
             const uint32_t first = begin + segment * SEGMENT;
             return first < all ? min_of(all - first, SEGMENT) : 0;
         };
-        begin_segment(work, neighbors, kind, elements, own, begin + number * SEGMENT, count_of(number), memory[number]);
+        begin_segment(work, neighbors, kind, places, begin + number * SEGMENT, count_of(number), memory[number]);
         meet();
         for (uint32_t i = number; i < segments && number < part.units; i += part.units) {
             decoder.decode(memory[i], count_of(i), [&](uint32_t place, int32_t code) {
-                uint32_t at[3];
-                elements.coordinates_of(begin + i * SEGMENT + place, at);
-                work.block.code(own.place(at)) = code;
+                work.block.code(places(begin + i * SEGMENT + place)) = code;
             });
         }
         meet();
@@ -121,7 +137,7 @@ __device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan
     for (uint32_t i = 0; i <= boxes;) {
         const bool is_box = i > 0, is_of_block = !is_box || boxes == 1;
         const PartUnits of = is_box ? PartUnits{1, units.box_lanes} : units.first;
-        const uint32_t unit = is_box ? units.first.units + i - 1 : warp_id() % of.units;
+        const uint32_t unit = is_box ? units.first.units + i - 1 : (work.warp & (of.units - 1));
         Part part{is_box ? units.range(i - 1) : PartRange::everything(), is_of_block, of.units,
                   Unit(input, plan, starts + unit, of.lanes)};
         const uint32_t end = is_box ? min_of(levels, 1u) : levels, last = !is_box && boxes > 0 ? 1 : 0;
@@ -130,11 +146,11 @@ __device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan
                 decode_class(work, BlockClass(work.shape, level, class_of_pass(pass)), part);
             }
         }
-        if (!is_of_block || warp_id() < of.units) {
+        if (!is_of_block || work.warp < of.units) {
             found.add(part.unit);
         }
         i += is_of_block ? 1 : WARPS;
-        i += !is_box && boxes > 1 ? warp_id() : 0;
+        i += !is_box && boxes > 1 ? work.warp : 0;
     }
     return found;
 }
@@ -164,8 +180,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         of_contexts[i] = Coding(number, all[number].of_zero(), is_among_masks(i)).word;
     }
     // Contexts have ascending numbers of tables.
-    const uint32_t near_tables = min_of(tables.of_context[blocks::CONTEXTS - 1] + 1u, blocks::NEAR_TABLES);
-    for (uint32_t i = threadIdx.x; i < near_tables * (sizeof(DecodeTable) / 4); i += THREADS) {
+    const uint32_t table_count = tables.of_context[blocks::CONTEXTS - 1] + 1u;
+    for (uint32_t i = threadIdx.x; i < min_of(table_count, blocks::NEAR_TABLES) * (sizeof(DecodeTable) / 4);
+         i += THREADS) {
         reinterpret_cast<uint32_t *>(near)[i] = reinterpret_cast<const uint32_t *>(all)[i];
     }
     const CompactBlock block(blocks, own.number);
@@ -178,8 +195,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     __syncthreads();
     const uint32_t *starts =
         blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
-    const DecodeTables of_chunk{SharedWords(near), SharedWords(of_contexts), all};
-    const Found found = decode_codes(input, plan, starts, Work{shape, block, of_chunk, segments, lists});
+    const DecodeTables of_chunk{SharedWords(near), SharedWords(of_contexts), all, table_count <= blocks::NEAR_TABLES};
+    const Found found =
+        decode_codes(input, plan, starts, Work{shape, block, of_chunk, segments, lists, uniform(warp_id())});
     largest = max_of(largest, found.largest);
     // A mask must have a pattern.
     const bool has_masks = is_mask(largest), is_bad = has_masks && mask_of(largest) >= blocks.pattern_count;

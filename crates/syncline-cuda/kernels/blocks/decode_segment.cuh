@@ -127,35 +127,40 @@ struct SegmentDecoder {
     template <typename Write>
     __device__ inline void decode_list(const SharedBytes &contexts, uint32_t count, bool are_all, int32_t masked,
                                        Write write) const {
-        uint32_t place_ahead = 0;
-        Coding coding_ahead;
-        const auto look_ahead = [&](uint32_t first) {
-            coding_ahead = Coding();
-            if (first + lane_id() < count) {
-                place_ahead = are_all ? first + lane_id() : places.load(first + lane_id());
-                coding_ahead = tables.coding(contexts.load(place_ahead));
-            }
+        if (count == 0) {
+            return;
+        }
+        // Loads do not wait for each other: of the elements of the next steps, one further each.
+        const auto place_of = [&](uint32_t first) {
+            const uint32_t i = min_of(first + lane_id(), count - 1);
+            return are_all ? i : places.load(i);
         };
-        look_ahead(0);
+        uint32_t place = place_of(0), next_place = place_of(WARP), third_place = place_of(2 * WARP);
+        uint32_t next_context = contexts.load(next_place);
+        uint32_t coding = tables.coding(contexts.load(place)).word;
         for (uint32_t first = 0; first < count; first += WARP) {
-            const uint32_t own_place = place_ahead, codings = coding_ahead.word;
-            look_ahead(first + WARP);
+            const uint32_t own_place = place, codings = first + lane_id() < count ? coding : Coding().word;
+            place = next_place;
+            coding = tables.coding(next_context).word;
+            next_place = third_place;
+            next_context = contexts.load(next_place);
+            third_place = place_of(first + 3 * WARP);
             const auto of_group = [&](uint32_t begin) {
                 const uint32_t word = __shfl_sync(ALL_LANES, codings, (begin + lane_id()) % WARP);
                 return lane_id() < unit.lanes ? Coding(word) : Coding();
             };
             // Behind the end there is nothing.
             for (uint32_t begin = 0; begin < min_of(count - first, WARP);) {
-                if (unit.has_few_lanes() && begin % (AHEAD * unit.lanes) == 0 &&
+                if (unit.has_few_lanes() && (begin & (AHEAD * unit.lanes - 1)) == 0 &&
                     unit.pass_zeros<AHEAD>([&](uint32_t i) { return of_group(begin + i * unit.lanes); })) {
                     begin += AHEAD * unit.lanes;
                     continue;
                 }
                 const Coding own = of_group(begin);
                 const int32_t code = unit.next(tables, own);
-                const uint32_t place = __shfl_sync(ALL_LANES, own_place, (begin + lane_id()) % WARP);
+                const uint32_t to = __shfl_sync(ALL_LANES, own_place, (begin + lane_id()) % WARP);
                 if (code != (own.is_masked() ? masked : 0)) {
-                    write(place, code);
+                    write(to, code);
                     unit.largest = max_of(unit.largest, code);
                 }
                 begin += unit.lanes;

@@ -28,13 +28,20 @@ struct Coding {
 struct DecodeTables {
     const SharedWords near, of_contexts; // of the latter each is a `Coding`
     const DecodeTable *all;
+    bool are_near; // all of them
 
     __device__ inline Coding coding(uint32_t context) const { return Coding(of_contexts.load(context)); }
     __device__ inline Interval find(uint32_t table, uint32_t slot) const {
-        constexpr uint32_t WORDS = sizeof(DecodeTable) / 4, FIRST_INTERVAL = sizeof(DecodeTable::parts) / 4;
-        if (table >= blocks::NEAR_TABLES) {
-            return all[table].find(slot);
+        // Mostly without a branch that lanes could take differently.
+        if (are_near) {
+            return find_near(table, slot);
         }
+        return table < blocks::NEAR_TABLES ? find_near(table, slot) : all[table].find(slot);
+    }
+
+  private:
+    __device__ inline Interval find_near(uint32_t table, uint32_t slot) const {
+        constexpr uint32_t WORDS = sizeof(DecodeTable) / 4, FIRST_INTERVAL = sizeof(DecodeTable::parts) / 4;
         const uint32_t part = near.load(WORDS * table + slot / PART_SLOTS);
         return Interval(near.load(WORDS * table + FIRST_INTERVAL + DecodeTable::interval(part, slot)));
     }
@@ -89,7 +96,7 @@ struct Unit {
         if (has_few_lanes() && pass_zeros<1>([&](uint32_t) { return own; })) {
             return 0;
         }
-        const Interval found = own.exists() ? tables.find(own.table(), state % TOTAL) : Interval(0, 0, TOTAL);
-        return next_code(words, state, found);
+        const Interval found = tables.find(own.table(), state % TOTAL);
+        return next_code(words, state, own.exists() ? found : Interval(0, 0, TOTAL));
     }
 };

@@ -3,11 +3,18 @@
 #pragma once
 #include "common.cuh"
 
+// Returns the address of shared memory, which the compiler keeps: it does not know where it comes from.
+__device__ inline uint32_t kept_address(const void *pointer) {
+    uint32_t address;
+    asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(shared_address(pointer)));
+    return address;
+}
+
 // Words of shared memory.
 struct SharedWords {
     uint32_t address;
 
-    __device__ inline explicit SharedWords(const void *words) : address(shared_address(words)) {}
+    __device__ inline explicit SharedWords(const void *words) : address(kept_address(words)) {}
     __device__ inline uint32_t load(uint32_t i) const {
         uint32_t word;
         asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address + 4 * i));
@@ -28,7 +35,7 @@ struct SharedWords {
 struct SharedHalves {
     uint32_t address;
 
-    __device__ inline explicit SharedHalves(const void *halves) : address(shared_address(halves)) {}
+    __device__ inline explicit SharedHalves(const void *halves) : address(kept_address(halves)) {}
     __device__ inline uint32_t load(uint32_t i) const {
         uint32_t half;
         asm volatile("ld.shared.u16 %0, [%1];" : "=r"(half) : "r"(address + 2 * i));
@@ -43,7 +50,7 @@ struct SharedHalves {
 struct SharedBytes {
     uint32_t address;
 
-    __device__ inline explicit SharedBytes(const void *bytes) : address(shared_address(bytes)) {}
+    __device__ inline explicit SharedBytes(const void *bytes) : address(kept_address(bytes)) {}
     __device__ inline uint32_t load(uint32_t i) const {
         uint32_t byte;
         asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address + i));
