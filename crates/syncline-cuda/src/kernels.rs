@@ -33,9 +33,12 @@ macro_rules! headers {
 /// The headers in the folder of kernels.
 const FILES: &[Source] = headers![
     "blocks/blocks.cuh",
+    "blocks/coded.cuh",
     "blocks/compact.cuh",
     "blocks/contexts.cuh",
     "blocks/count.cuh",
+    "blocks/decode_segment.cuh",
+    "blocks/decode_unit.cuh",
     "blocks/logarithm.cuh",
     "blocks/packed.cuh",
     "blocks/predict.cuh",

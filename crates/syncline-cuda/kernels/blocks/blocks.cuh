@@ -161,8 +161,9 @@ struct BlockUnits {
             grid[axis] = ceil_div(ceil_div(shape.extent[axis], halves), side[axis]);
             boxes *= grid[axis];
         }
-        const uint32_t share = max_of(elements / blocks::LANE_ELEMENTS, 1u);
-        const uint32_t lanes = min_of(1u << plan.lanes_log2, 1u << (31 - __clz(share)));
+        // A whole block has as many lanes as the plan says.
+        const uint32_t share = max_of((elements << plan.lanes_log2) >> blocks::BLOCK_LOG2, 1u);
+        const uint32_t lanes = 1u << (31 - __clz(share));
         first = {max_of(lanes / WARP, 1u), min_of(lanes, WARP)};
         box_lanes = min_of(max_of(lanes / 4, 1u), WARP);
     }

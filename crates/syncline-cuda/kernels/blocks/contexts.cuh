@@ -37,7 +37,7 @@ __device__ inline uint32_t gaps_context(uint32_t quiet, uint32_t found) {
     return FIRST_GAPS - LEAST_GAPS_LOG2 + log2 - (found << log2 > quiet ? 1 : 0);
 }
 // A segment is plain where more of its quiet elements than this are not as expected.
-__device__ inline uint32_t most_found(uint32_t quiet) { return quiet / 8; }
+__device__ inline uint32_t most_found(uint32_t quiet) { return quiet / blocks::QUIET_FOR_FOUND; }
 
 // Returns the number of a count or a gap that a code stands for, and the code of a number.
 __device__ inline uint32_t number_of_code(int32_t code) {
@@ -45,6 +45,11 @@ __device__ inline uint32_t number_of_code(int32_t code) {
 }
 __device__ inline int32_t code_of_number(uint32_t number) {
     return number % 2 == 0 ? int32_t(number / 2) : -int32_t((number + 1) / 2);
+}
+
+// Returns whether a context is one of elements with masks only around them.
+__device__ inline bool is_among_masks(uint32_t context) {
+    return context < blocks::KINDS * blocks::OF_KIND && context % blocks::OF_KIND == blocks::OF_KIND - 1;
 }
 
 // Returns whether a context has nothing in common with the one before.
