@@ -14,6 +14,9 @@ PASSES = (1, 2, 4, 3, 5, 6, 7)
 LARGEST = 4095
 # In the place of a code, mask m is this and m.
 MASK = 1 << 18
+SEGMENT = 1024
+LEAST_QUIET = 32
+MOST_LANES = 32
 
 
 def align(at, n):
@@ -174,7 +177,7 @@ class Chunk:
         plan, anchors, verbatim, sizes, _, words, *_ = sections
         self.cubic, self.on_grid = bool(plan[0] & 1), bool(plan[0] & 2)
         self.slices = plan[1] - 1 if plan[1] else None
-        self.share, self.division, self.lanes = (0.0, 0.75, 1.0)[plan[2]], plan[3], 1 << plan[4]
+        self.share, self.in_boxes, self.lanes = (0.0, 0.75, 1.0)[plan[2]], bool(plan[3]), 1 << plan[4]
         self.tables = read_tables(Bits(plan[5:]))
         self.anchors, self.first_anchor = Bits(anchors), 0
         self.read_verbatim(verbatim)
@@ -220,7 +223,7 @@ class Chunk:
 def read_tables(bits):
     """Returns for each context the symbol, the frequency, and the start of each slot."""
     precision, tables = bits.take(3), []
-    for _ in range(125):
+    for _ in range(133):
         if not bits.take(1):
             tables.append(tables[-1])
             continue
@@ -244,6 +247,16 @@ def read_tables(bits):
     return tables
 
 
+def number_of(code):
+    """Returns the number that a code stands for."""
+    return -2 * code - 1 if code < 0 else 2 * code
+
+
+def part_of(chunk, lanes):
+    """Returns the units of a part."""
+    return [Unit(chunk, min(lanes, MOST_LANES)) for _ in range(max(lanes // MOST_LANES, 1))]
+
+
 class Unit:
     """Reads the codes of a unit."""
 
@@ -262,24 +275,27 @@ class Unit:
             self.states[lane] = self.states[lane] << 16 | self.words[self.at]
             self.at += 1
 
-    def run(self, contexts):
-        """Returns the codes of a run."""
+    def segment(self, contexts):
+        """Returns the codes of a segment."""
         kind = contexts[0] // 23
-        quiet, masked = 23 * kind, 23 * kind + 22
-        segments = [contexts[start : start + 32] for start in range(0, len(contexts), 32)]
-        calm = [len(segment) == 32 and set(segment) <= {quiet, masked} for segment in segments]
-        flags = iter(self.list([115 + kind] * sum(calm)))
+        expected = {23 * kind: 0, 23 * kind + 22: MASK}
+        quiet = [place for place, context in enumerate(contexts) if context in expected]
+        if len(quiet) < LEAST_QUIET:
+            return self.list(contexts)
+        count = number_of(self.list([115 + kind])[0])
+        if count > len(quiet) // 8:
+            return self.list(contexts)
         # Those that are not coded are None.
-        for number, segment in enumerate(segments):
-            if calm[number]:
-                is_set = next(flags)
-                segments[number] = [120 + kind if c == quiet else c for c in segment] if is_set else None
-        codes = iter(self.list([c for segment in segments for c in segment or ()]))
-        expected = {quiet: 0, masked: MASK}
-        return [
-            expected[context] if segments[place // 32] is None else next(codes)
-            for place, context in enumerate(contexts)
-        ]
+        coded = [None if context in expected else context for context in contexts]
+        gaps = self.list([125 + (len(quiet) // count).bit_length() - 1 - 3] * count) if count else []
+        number = -1
+        for gap in gaps:
+            number += number_of(gap) + 1
+            if number < len(quiet):
+                place = quiet[number]
+                coded[place] = 120 + kind if contexts[place] == 23 * kind else contexts[place]
+        codes = iter(self.list([context for context in coded if context is not None]))
+        return [expected[context] if own is None else next(codes) for own, context in zip(coded, contexts)]
 
     def list(self, contexts):
         """Returns the codes of a list."""
@@ -325,32 +341,32 @@ class Block:
         while any(halved and n > 1 for halved, n in zip(self.halved, extent)):
             extent = [-(-n // 2) if halved else n for halved, n in zip(self.halved, extent)]
             levels += 1
-        while 2 * lanes <= min(chunk.lanes, max(int(np.prod(own)) // 4096, 1)):
+        while 2 * lanes <= (int(np.prod(own)) * chunk.lanes) >> 18:
             lanes *= 2
-        coarse = Unit(chunk, lanes)
+        coarse = part_of(chunk, lanes)
         self.boxes = self.boxes_of(levels)
-        fine = [Unit(chunk, lanes) for _ in self.boxes]
+        fine = [part_of(chunk, min(max(lanes // 4, 1), MOST_LANES)) for _ in self.boxes]
         self.read_anchors(extent)
         for level in reversed(range(levels)):
             for number in PASSES:
-                if level == 0 and chunk.division:
-                    for unit, box in zip(fine, self.boxes):
-                        self.read_codes(unit, level, number, box)
+                if level == 0 and chunk.in_boxes:
+                    for part, box in zip(fine, self.boxes):
+                        self.read_codes(part, level, number, box)
                 else:
                     self.read_codes(coarse, level, number, None)
             for number in PASSES:
                 self.reconstruct(level, number)
-        used = [unit for unit in (coarse, *fine) if unit.words]
+        used = [unit for part in (coarse, *fine) for unit in part if unit.words]
         assert all(set(unit.states) == {1 << 16} and unit.at == len(unit.words) for unit in used)
         back = np.argsort(self.order)
         return np.ascontiguousarray(self.values.transpose(back)), self.codes.transpose(back)
 
     def boxes_of(self, levels):
         """Returns the boxes of the first level: ranges of its elements in a class, along each axis."""
-        if not self.chunk.division:
+        if not self.chunk.in_boxes:
             return []
-        halved, limits = self.halved if levels else [False] * 3, [power_of_two(n) for n in self.own]
-        sides = doubled([1, 1, 1], limits, 15) if self.chunk.division == 2 else limits
+        halved = self.halved if levels else [False] * 3
+        sides = doubled([1, 1, 1], [power_of_two(n) for n in self.own], 15)
         sides = [-(-side // 2) if half else side for side, half in zip(sides, halved)]
         extent = [-(-n // 2) if half else n for n, half in zip(self.own, halved)]
         grid = product(*(range(0, n, side) for n, side in zip(extent, sides)))
@@ -375,7 +391,7 @@ class Block:
         axes = zip((number & 1, number >> 1 & 1, number >> 2), self.own, self.halved)
         return [np.arange(bit << level, n, 2 << level) if half else np.arange(n * (1 - bit)) for bit, n, half in axes]
 
-    def read_codes(self, unit, level, number, box):
+    def read_codes(self, part, level, number, box):
         places = self.places(level, number)
         if box is not None:
             places = [along[start:end] for along, (start, end) in zip(places, box)]
@@ -384,8 +400,9 @@ class Block:
         grid = np.ix_(*places)
         contexts = self.contexts(level, number, places, box)
         own = contexts.reshape(-1).tolist()
-        runs = [unit.run(own[start : start + 1024]) for start in range(0, len(own), 1024)]
-        self.codes[grid] = np.reshape(np.concatenate(runs), contexts.shape)
+        segments = [own[start : start + SEGMENT] for start in range(0, len(own), SEGMENT)]
+        codes = [part[place % len(part)].segment(segment) for place, segment in enumerate(segments)]
+        self.codes[grid] = np.reshape(np.concatenate(codes), contexts.shape)
 
     def contexts(self, level, number, places, box):
         is_mask = self.codes >= MASK
@@ -396,7 +413,7 @@ class Block:
             before[axis] = places[axis] - (1 << level)
             after[axis] = places[axis] + (1 << level)
             exists = after[axis] < self.own[axis]
-            if level == 0 and self.chunk.division == 2 and len(axes) > 1:
+            if level == 0 and self.chunk.in_boxes and len(axes) > 1:
                 exists &= after[axis] // 2 < box[axis][1]
             after[axis] = np.where(exists, after[axis], before[axis])
             sums = sums + magnitudes[np.ix_(*before)] + magnitudes[np.ix_(*after)]

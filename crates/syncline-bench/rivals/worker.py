@@ -49,6 +49,22 @@ def zfp(_):
     return compress, lambda stream, request: lambda: zfpy.decompress_numpy(stream)
 
 
+def zfp_fixed_rate(_):
+    import zfpy
+
+    def compress(values, request):
+        # The fewest words of 64 bits for each block of 4 values along each axis that keep all errors within the bound.
+        of_block = 4**values.ndim
+        for words in range(1, of_block * values.itemsize // 8 + 2):
+            rate = 64 * words / of_block
+            back = zfpy.decompress_numpy(zfpy.compress_numpy(values, rate=rate))
+            if float(numpy.abs(back.astype('f8') - values).max(initial=0)) <= request['bound']:
+                return lambda: zfpy.compress_numpy(values, rate=rate)
+        raise ValueError('no rate keeps the bound')
+
+    return compress, lambda stream, request: lambda: zfpy.decompress_numpy(stream)
+
+
 def blosc2(option):
     import blosc2
 

@@ -102,6 +102,12 @@ pub fn lossy_rivals(python: &str) -> (Vec<Codec>, Vec<String>) {
     )
 }
 
+/// Returns the error-bounded codecs of other projects whose streams can be read in parts, and a message for each that
+/// this Python interpreter lacks.
+pub fn fixed_rate_rivals(python: &str) -> (Vec<Codec>, Vec<String>) {
+    worker::start_all(python, &[("zfp", "fixed rate", "zfp_fixed_rate", "")])
+}
+
 /// Returns the lossless codecs of other projects: those that are compiled in, and those that this Python interpreter
 /// has; and a message for each that is missing.
 pub fn lossless_rivals(python: &str) -> (Vec<Codec>, Vec<String>) {

@@ -20,6 +20,7 @@ pub mod nvcomp;
 pub mod papers;
 pub mod random;
 pub mod record;
+pub mod regions;
 pub mod stages;
 pub mod statistics;
 pub mod tpch;

@@ -17,6 +17,7 @@ use syncline_bench::gpu::Gpu;
 use syncline_bench::nvcomp::Nvcomp;
 use syncline_bench::papers;
 use syncline_bench::record::Records;
+use syncline_bench::regions;
 use syncline_bench::stages;
 
 /// Measurements of Syncline and of other codecs, as CSV
@@ -35,6 +36,8 @@ enum Command {
     Lossless(Lossless),
     /// Ratio and error with every effort and with options that make streams smaller, beside SZ3 and zfp
     Ratio(Ratio),
+    /// Bytes that are read and values that are decoded for parts of arrays, beside zfp with a fixed rate
+    Regions(Ratio),
     /// Time of each kernel on a GPU, or of the codec's loops on one core
     Stages(Stages),
     /// Published Huffman coders and LZSS beside Syncline's on a GPU
@@ -133,7 +136,7 @@ struct Lossless {
     timing: Timing,
 }
 
-/// Arguments of `ratio`.
+/// Arguments of `ratio` and `regions`.
 #[derive(Args)]
 struct Ratio {
     #[command(flatten)]
@@ -243,6 +246,7 @@ fn run(command: Command, records: &mut Records) -> Result<()> {
         Command::Lossy(arguments) => lossy(&arguments, records),
         Command::Lossless(arguments) => lossless(&arguments, records),
         Command::Ratio(arguments) => ratio(&arguments, records),
+        Command::Regions(arguments) => regions(&arguments, records),
         Command::Stages(arguments) => stages(&arguments, records),
         Command::Papers(arguments) => papers(&arguments, records),
         Command::Generate(arguments) => generate(&arguments),
@@ -360,6 +364,30 @@ fn ratio(arguments: &Ratio, records: &mut Records) -> Result<()> {
     arguments.arrays.visit(&FIELDS, |array| {
         let mut measure = |&bound| cpu::measure("ratio", &mut codecs, &array, Some(bound), method, records);
         arguments.rel.iter().try_for_each(&mut measure)
+    })
+}
+
+fn regions(arguments: &Ratio, records: &mut Records) -> Result<()> {
+    let Ratio { arrays, rel, others } = arguments;
+    let variants = others.variants(codec::efforts(&[Effort::Balanced, Effort::Fast, Effort::Best]));
+    let mut rivals = match others.wants("zfp fixed rate") {
+        true => others.select(Vec::new(), Some(codec::fixed_rate_rivals))?,
+        false => Vec::new(),
+    };
+    ensure!(!variants.is_empty() || !rivals.is_empty(), "no codec is left to measure");
+    arrays.visit(&FIELDS, |array| {
+        for &relative in rel {
+            for variant in &variants {
+                records.add_or_complain(regions::ours(&array, variant, relative))?;
+            }
+            for codec in &mut rivals {
+                match regions::zfp(&array, codec, relative) {
+                    Ok(measured) => records.add_or_complain(Ok(measured))?,
+                    Err(error) => eprintln!("left out: {error:#}"),
+                }
+            }
+        }
+        Ok(())
     })
 }
 

@@ -66,6 +66,19 @@ fn ratio_has_every_variant_within_its_bound() {
 }
 
 #[test]
+fn regions_read_less_than_the_whole_stream() {
+    let more = ["--mebibytes", "2", "--fields", "nyx", "--rel", "1e-3", "--only", "syncline"];
+    let rows = records(&[&["regions"], &more[..]].concat());
+    assert_eq!(rows.len(), 3 * 5, "three efforts; four kinds of regions, and all");
+    for kinds in rows.chunks(5) {
+        let all = &kinds[4];
+        assert!(all["what"] == "all" && number(all, "bytes") >= 4.0 * 64_f64.powi(3), "{all:?}");
+        assert!(number(&kinds[0], "bytes") < number(all, "bytes"), "a point needs one tile: {kinds:?}");
+        assert!(kinds.iter().all(|row| number(row, "stream_bytes") <= number(all, "stream_bytes")), "{kinds:?}");
+    }
+}
+
+#[test]
 fn lossy_system_of_the_papers_is_measured_without_a_gpu() {
     let more = ["--parts", "before-huffman", "--fields", "hurricane,nyx-codes"];
     let rows = records(&[&["papers"], &SMALL[..], &more].concat());

@@ -24,7 +24,7 @@ def test_golden_streams_of_blocks_are_as_the_format_states(decode, path):
     assert decode(stream).tobytes() == syncline.decompress(stream).tobytes()
 
 
-@pytest.mark.parametrize("shape", [(5000,), (40, 150), (3, 2000), (9, 12, 30), (2, 3, 11, 13)])
+@pytest.mark.parametrize("shape", [(5000,), (40, 150), (3, 2000), (260, 600), (9, 12, 30), (2, 3, 11, 13)])
 @pytest.mark.parametrize("bound", [0.3, 1e-2, 1e-4])
 def test_streams_of_blocks_are_as_the_format_states(decode, shape, bound):
     numbers = np.arange(np.prod(shape)).reshape(shape)

@@ -13,6 +13,8 @@ pub enum Figure {
     BestRatio,
     /// `megabytes`: 10^6 bytes without compression.
     Megabytes,
+    /// `values`: bytes without compression over those of an element.
+    Values,
     /// `ratio`: bytes without compression over bytes of the stream.
     Ratio,
     /// `GB/s`: 10^9 bytes without compression a second, by the median run.
@@ -43,6 +45,7 @@ impl Figure {
     pub fn parse(text: &str) -> Result<Self> {
         Ok(match text {
             "megabytes" => Self::Megabytes,
+            "values" => Self::Values,
             "ratio" => Self::Ratio,
             "best ratio" => Self::BestRatio,
             "GB/s" => Self::Gigabytes,
@@ -70,6 +73,7 @@ impl Figure {
             Self::Microseconds | Self::Seconds => &["seconds"],
             Self::NanosecondsPerValue => &["bytes", "element", "shortest"],
             Self::Megabytes => &["bytes"],
+            Self::Values => &["bytes", "element"],
             Self::BestRatio | Self::MeanOver(_) | Self::Error | Self::Text(_) => &[],
         }
     }
@@ -83,6 +87,7 @@ impl Figure {
         let speed = |column: &str| Ok::<f64, anyhow::Error>(number("bytes")? / number(column)? / 1e9);
         Ok(match self {
             Self::Megabytes => format!("{:.0}", number("bytes")? / 1e6),
+            Self::Values => format!("{:.0}", number("bytes")? / size_of(record)?),
             Self::Ratio => ratio_text(ratio(record)?),
             Self::Gigabytes => digits(speed("seconds")?),
             Self::MegabytesPerSecond => format!("{:.0}", speed("seconds")? * 1e3),
@@ -98,9 +103,7 @@ impl Figure {
                 if least == most { median } else { format!("{median} ({least} to {most})") }
             }
             Self::NanosecondsPerValue => {
-                let size = value(record, "element").trim_start_matches(|c: char| !c.is_ascii_digit());
-                let size: f64 = size.parse().context("a type without a size")?;
-                format!("{:.2}", number("shortest")? * 1e9 / (number("bytes")? / (size / 8.0)))
+                format!("{:.2}", number("shortest")? * 1e9 / (number("bytes")? / size_of(record)?))
             }
             Self::Error if value(record, "error").is_empty() => "exact".to_owned(),
             Self::Error => format!("{:.3}", number("error")?),
@@ -141,6 +144,12 @@ pub fn best_ratio(found: &[&Record]) -> Result<String> {
 fn number(record: &Record, column: &str) -> Result<f64> {
     let text = value(record, column);
     text.parse().with_context(|| format!("'{text}' in the column {column} is no number"))
+}
+
+/// Returns the bytes of an element.
+fn size_of(record: &Record) -> Result<f64> {
+    let bits = value(record, "element").trim_start_matches(|c: char| !c.is_ascii_digit());
+    Ok(bits.parse::<f64>().context("a type without a size")? / 8.0)
 }
 
 fn ratio(record: &Record) -> Result<f64> {
