@@ -227,6 +227,45 @@ fn empty_and_tiny_arrays_come_back() {
     }
 }
 
+/// One array for each mode of numbers, with masks, verbatim values, and rests.
+#[test]
+fn arrays_of_each_mode_are_written_as_on_the_cpu() {
+    let Some((device, stream)) = device() else { return };
+    let mut modes = BTreeSet::new();
+    for (element, names) in [
+        (ElementType::F32, &["hundredths and others", "hundredths and NaN", "steps and units"][..]),
+        (ElementType::I32, &["multiples", "few values", "tiles of a pattern"]),
+        (ElementType::U8, &["trailing zeros"]),
+    ] {
+        let of = |name: &str| arrays(element).into_iter().find(|array| array.name.starts_with(name)).unwrap();
+        for array in names.iter().map(|name| of(&format!("{name} {element}"))) {
+            modes.extend(array.plans().map(|plan| plan[0]));
+            same_records(device, &stream, &array, &CODER);
+        }
+    }
+    assert!(modes.into_iter().eq(0..4), "every mode is chosen");
+}
+
+/// NaN of any payload, infinities, zeros of both signs, subnormals, and extremes, beside others that numbers suit.
+#[test]
+fn special_values_are_written_as_on_the_cpu() {
+    let Some((device, stream)) = device() else { return };
+    for element in [ElementType::F32, ElementType::F64, ElementType::F16, ElementType::I64, ElementType::I8] {
+        let bits = 8 * element.size() as u32;
+        let top = 1u64 << (bits - 1);
+        let special = [0, top, top - 1, u64::MAX, 1, top + 1, u64::MAX << 1, 0x7FF8_0000_0000_0001 >> (64 - bits)];
+        for (number, share) in [(1, 3u64), (2, 40), (3, 1)] {
+            let name = format!("special {share}");
+            let array = Numbers::new(&name, element, &[unless_tiny(3000, 1500)], 2, |i| match element {
+                _ if Random(i + 7).below(share) == 0 => special[Random(i).below(8) as usize],
+                ElementType::F32 | ElementType::F64 => float(element, (i % 977) as f64 / 100.0),
+                _ => i / 3 * number,
+            });
+            same_records(device, &stream, &array, &CODER);
+        }
+    }
+}
+
 /// Every mode and predictor, whatever an encoder would take: the plan of a record is replaced.
 #[test]
 fn plans_that_no_encoder_writes_are_read() {
