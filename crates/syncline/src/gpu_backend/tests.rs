@@ -353,7 +353,7 @@ fn the_library_says_where_it_worked() {
         let expected = file.decompress(&cpu).unwrap();
         assert!(file.decompress(&gpu).unwrap() == expected, "{options:?}");
         let mut into = vec![0xA5; expected.bytes().len()];
-        assert!(file.decompress_into(&mut into, &gpu).unwrap().on_gpu());
+        assert_eq!(file.decompress_into(&mut into, &gpu).unwrap().on_gpu(), on_gpu);
         assert!(into == expected.bytes());
         for region in [
             [3..17, 0..extents[1], 0..extents[2]],
