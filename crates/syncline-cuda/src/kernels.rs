@@ -98,6 +98,8 @@ const FILES: &[Source] = headers![
     "huffman/encode/scratch.cuh",
     "huffman/encode/stream_sections.cuh",
     "lossless/bases.cuh",
+    "lossless/bins.cuh",
+    "lossless/code_tile.cuh",
     "lossless/number.cuh",
     "lossless/record_headers.cuh",
     "lossless/words.cuh",
