@@ -15,7 +15,11 @@ struct SmallDivider {
     uint64_t magic;
     uint32_t by;
 
-    __device__ inline explicit SmallDivider(uint32_t divisor) : magic((uint64_t(1) << 40) / divisor + 1), by(divisor) {}
+    __device__ inline explicit SmallDivider(uint32_t divisor) : by(divisor) {
+        // 2^40 by the divisor, in two steps: a division of 64 bits is a call.
+        constexpr uint32_t FIRST = 1u << 30;
+        magic = (uint64_t(FIRST / divisor) << 10) + (FIRST % divisor << 10) / divisor + 1;
+    }
     __device__ inline uint32_t quotient(uint32_t dividend) const { return uint32_t(dividend * magic >> 40); }
 };
 

@@ -108,14 +108,27 @@ __device__ inline CodedSegment find_coded(const Code &code_at, const Neighbors &
                                           uint32_t count, Visit visit) {
     const KindContexts known(kind);
     const int32_t expected_mask = code_of_mask(0);
-    uint32_t found = 0;
-    const auto look_at = [&](uint32_t i, const uint32_t(&at)[3], uint32_t context) {
-        const int32_t code = code_at(own.place(at));
-        const bool is_quiet = known.is_quiet(context);
-        const bool is_expected = is_quiet && code == (context == known.quiet ? 0 : expected_mask);
-        found |= uint32_t(is_quiet && !is_expected) << i / WARP;
-        visit(i, CodedElement{context, code, is_expected});
+    uint32_t quiet = 0, found = 0, at[3];
+    const auto load = [&](uint32_t group) {
+        elements.coordinates(first + group * WARP, at);
+        return group * WARP + lane_id() < count ? code_at(own.place(at)) : 0;
     };
-    const uint32_t quiet = find_contexts(code_at, neighbors, kind, elements, first, count, look_at);
+    // Codes are far away, and loaded before those around the ones before are looked at.
+    int32_t ahead = load(0);
+    for (uint32_t group = 0; group * WARP < count; ++group) {
+        const uint32_t i = group * WARP + lane_id(), here[3] = {at[0], at[1], at[2]};
+        const int32_t code = ahead;
+        ahead = load(group + 1);
+        bool is_quiet = false;
+        if (i < count) {
+            const uint32_t context = context_of(kind, neighbors.activity(code_at, here));
+            is_quiet = known.is_quiet(context);
+            const bool is_expected = is_quiet && code == (context == known.quiet ? 0 : expected_mask);
+            found |= uint32_t(is_quiet && !is_expected) << group;
+            visit(i, CodedElement{context, code, is_expected});
+        }
+        const uint32_t of_group = __ballot_sync(ALL_LANES, is_quiet);
+        quiet = lane_id() == group ? of_group : quiet;
+    }
     return CodedSegment(quiet, transposed(found));
 }

@@ -1,5 +1,5 @@
-// Decodes the codes of blocks: a block of threads each. All warps find the contexts of segments, and as many as the
-// part has units decode them; of several boxes, each warp decodes its own.
+// Decodes the codes of blocks: a block of threads each. As many warps as a part has units decode its segments, and the
+// others find the contexts of the next ones; of several boxes, each warp decodes its own.
 //
 // THREADS        threads of a block
 // See also quantize/stored.cuh.
@@ -11,13 +11,16 @@
 constexpr uint32_t WARPS = THREADS / WARP;
 static_assert(MOST_UNITS <= WARPS, "each unit has a warp");
 
+// Segments in shared memory: one for each warp, or in turns for those of a step that are decoded and of the next one.
+constexpr uint32_t SEGMENTS = 2 * (WARPS - 1);
+
 // What all parts of a block have.
 struct Work {
     const BlockShape &shape;
     const CompactBlock &block;
     const DecodeTables &tables;
-    SegmentContexts *segments; // one for each warp
-    SegmentLists *lists;       // likewise
+    SegmentContexts *segments; // SEGMENTS of them
+    SegmentLists *lists;       // one for each warp
     uint32_t warp;             // the number of this one
 };
 
@@ -84,33 +87,38 @@ __device__ inline void decode_class(const Work &work, const BlockClass &of, Part
     const PartPlaces places(work.shape, of, elements);
     const uint32_t kind = kind_of(of);
     const SegmentDecoder decoder(part.unit, work.tables, kind, work.lists[work.warp]);
-    // A step has a segment for each warp. With as many units, each warp decodes its own.
-    const uint32_t segments = part.is_of_block ? WARPS : 1, number = part.is_of_block ? work.warp : 0;
-    const bool has_others = part.units < segments;
-    const auto meet = [&] {
-        if (has_others) {
+    // Where a warp decodes no unit, it is a step ahead of those that do, and finds the contexts that they decode next;
+    // otherwise it decodes its own segments.
+    const uint32_t number = part.is_of_block ? work.warp : 0, warps = part.is_of_block ? WARPS : 1;
+    const bool are_ahead = part.units < warps, decodes = number < part.units, finds = !are_ahead || !decodes;
+    const uint32_t segments = are_ahead ? warps - part.units : warps, own = are_ahead ? number - part.units : number;
+    const uint32_t steps = ceil_div(all, segments * SEGMENT);
+    for (uint32_t step = 0; step < steps + are_ahead; ++step) {
+        const auto first_of = [&](uint32_t of_step, uint32_t i) { return (of_step * segments + i) * SEGMENT; };
+        const auto count_of = [&](uint32_t first) { return first < all ? min_of(all - first, SEGMENT) : 0; };
+        const auto memory = [&](uint32_t of_step, uint32_t i) -> SegmentContexts & {
+            return work.segments[are_ahead ? of_step % 2 * segments + i : work.warp];
+        };
+        if (finds && step < steps) {
+            const uint32_t first = first_of(step, own);
+            begin_segment(work, neighbors, kind, places, first, count_of(first), memory(step, own));
+        }
+        __syncwarp();
+        // None in the first step of warps that are behind.
+        const uint32_t decoded = step - are_ahead;
+        for (uint32_t i = number; decodes && decoded < steps && i < segments; i += part.units) {
+            const uint32_t first = first_of(decoded, i);
+            decoder.decode(memory(decoded, i), count_of(first),
+                           [&](uint32_t place, int32_t code) { work.block.code(places(first + place)) = code; });
+        }
+        if (are_ahead) {
             __syncthreads();
         } else {
             __syncwarp();
         }
-    };
-    SegmentContexts *const memory = work.segments + (work.warp - number);
-    for (uint32_t begin = 0; begin < all; begin += segments * SEGMENT) {
-        const auto count_of = [&](uint32_t segment) {
-            const uint32_t first = begin + segment * SEGMENT;
-            return first < all ? min_of(all - first, SEGMENT) : 0;
-        };
-        begin_segment(work, neighbors, kind, places, begin + number * SEGMENT, count_of(number), memory[number]);
-        meet();
-        for (uint32_t i = number; i < segments && number < part.units; i += part.units) {
-            decoder.decode(memory[i], count_of(i), [&](uint32_t place, int32_t code) {
-                work.block.code(places(begin + i * SEGMENT + place)) = code;
-            });
-        }
-        meet();
     }
     // The codes are visible to the threads that look at them next.
-    if (part.is_of_block && !has_others) {
+    if (part.is_of_block && !are_ahead) {
         __syncthreads();
     }
 }
@@ -161,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                         const __grid_constant__ Request request) {
     extern __shared__ __align__(16) uint8_t near[];
     __shared__ uint32_t of_contexts[blocks::CONTEXTS];
-    __shared__ SegmentContexts segments[WARPS];
+    __shared__ SegmentContexts segments[SEGMENTS];
     __shared__ SegmentLists lists[WARPS];
     launch_dependents_and_wait();
     if (!WantedBlock::exists(parsed, request)) {

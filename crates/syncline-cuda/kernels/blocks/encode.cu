@@ -189,6 +189,8 @@ __device__ inline uint32_t keep_coded(const Coding &coding, const KindContexts &
     const uint32_t move = tables * blocks::INTERVALS - Event::MOVES;
     const uint32_t group_begin = min_of(lane_id() * WARP, count), exist = min_of(count - group_begin, WARP);
     const uint32_t existing = exist == 0 ? 0 : ALL_LANES >> (WARP - exist);
+    // Other lanes have stored the events.
+    __syncwarp();
     const uint32_t kept = existing & (~segment.quiet | segment.found),
                    before = warp_exclusive_sum(uint32_t(__popc(kept)));
     for (uint32_t groups = __ballot_sync(ALL_LANES, kept != 0); groups != 0; groups &= groups - 1) {
