@@ -104,14 +104,6 @@ impl Gpu {
         self.both(bench, array, variant, relative).with_context(|| context(array, variant))
     }
 
-    /// Measures decompression of a lossless stream that the CPU makes.
-    ///
-    /// # Errors
-    /// An operation fails, or the array does not come back.
-    pub fn measure_decompression(&self, bench: &str, array: &Array, variant: &Variant) -> Result<Vec<Record>> {
-        self.back(bench, array, variant).with_context(|| context(array, variant))
-    }
-
     fn both(&self, bench: &str, array: &Array, variant: &Variant, relative: Option<f64>) -> Result<Vec<Record>> {
         let options = variant.options.clone().with_bound(relative.map_or(Bound::Lossless, Bound::Rel));
         let mut compressor = Compressor::new(0)?;
@@ -133,17 +125,6 @@ impl Gpu {
             records.push(Record { error, ..record.clone().timed(what, &times, Some(self.copy)) });
         }
         Ok(records)
-    }
-
-    fn back(&self, bench: &str, array: &Array, variant: &Variant) -> Result<Vec<Record>> {
-        let host = on_cpu(array, &variant.options.clone().with_bound(Bound::Lossless))?;
-        let mut compressor = Compressor::new(0)?;
-        let made = Made { device: compressor.upload(&host)?, host };
-        let back = compressor.allocate(array.bytes.len())?;
-        let (what, times, values) = self.decompress(&mut compressor, &made, back.bytes())?;
-        ensure_same(&values, &array.bytes, "the decompressed array")?;
-        let record = self.record_of(bench, array, variant, None, &made);
-        Ok(vec![record.timed(what, &times, Some(self.copy))])
     }
 
     fn record_of(&self, bench: &str, array: &Array, variant: &Variant, relative: Option<f64>, made: &Made) -> Record {

@@ -126,7 +126,7 @@ struct Lossy {
 struct Lossless {
     #[command(flatten)]
     arrays: Selection,
-    /// Efforts of Syncline; on a GPU, streams that the CPU makes are decompressed
+    /// Efforts of Syncline
     #[arg(long, value_delimiter = ',', default_value = "balanced,best", value_parser = parse_effort)]
     effort: Vec<Effort>,
     /// nvCOMP's library or its folder [default: where the loader finds it]
@@ -334,19 +334,11 @@ fn lossless(arguments: &Lossless, records: &mut Records) -> Result<()> {
     let mut variants = codec::efforts(effort);
     variants.extend(codec::lossless_variants());
     let mut codecs = timing.codecs(&variants, codec::lossless_rivals)?;
-    let mut both_on_gpu = codec::lossless_variants();
-    both_on_gpu.extend(codec::efforts(&[Effort::Fast]));
-    let both_on_gpu = timing.others.variants(both_on_gpu);
-    // Only the CPU compresses with the others, to numbers.
-    let mut back_on_gpu = timing.others.variants(codec::efforts(effort));
-    back_on_gpu.retain(|variant| variant.options.effort() != Effort::Fast);
+    let on_gpu = timing.others.variants(variants);
     arrays.visit(&LOSSLESS, |array| {
         if let Some(gpu) = &gpu {
-            for variant in &both_on_gpu {
+            for variant in &on_gpu {
                 records.add_or_complain(gpu.measure("lossless", &array, variant, None))?;
-            }
-            for variant in &back_on_gpu {
-                records.add_or_complain(gpu.measure_decompression("lossless", &array, variant))?;
             }
             if let Some(nvcomp) = &nvcomp {
                 records.add_or_complain(gpu.measure_nvcomp("lossless", nvcomp, &array))?;

@@ -25,6 +25,11 @@ pub use destination::{Destination, TileSink};
 pub use lossy::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED, reserved_patterns};
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
+#[doc(hidden)]
+pub use numbers::{
+    MOST_SAMPLED_CODES, NumberBinning, Plan as NumberPlan, SAMPLED_NUMBER_ELEMENTS, TileState as NumberTileState,
+    choose_number_bins, choose_number_plan, number_sample, sampled_code_rows,
+};
 pub use options::{Coder, CoderOptions, Effort};
 pub use parts::{NeededTiles, PartialRecord};
 pub use report::{ChunkReport, inspect_chunk};

@@ -33,9 +33,12 @@ macro_rules! headers {
 /// The headers in the folder of kernels.
 const FILES: &[Source] = headers![
     "blocks/blocks.cuh",
+    "blocks/coded.cuh",
     "blocks/compact.cuh",
     "blocks/contexts.cuh",
     "blocks/count.cuh",
+    "blocks/decode_segment.cuh",
+    "blocks/decode_unit.cuh",
     "blocks/logarithm.cuh",
     "blocks/packed.cuh",
     "blocks/predict.cuh",
@@ -95,6 +98,8 @@ const FILES: &[Source] = headers![
     "huffman/encode/scratch.cuh",
     "huffman/encode/stream_sections.cuh",
     "lossless/bases.cuh",
+    "lossless/bins.cuh",
+    "lossless/code_tile.cuh",
     "lossless/number.cuh",
     "lossless/record_headers.cuh",
     "lossless/words.cuh",

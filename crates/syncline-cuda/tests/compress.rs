@@ -526,3 +526,17 @@ fn blocks_of_f32() {
 fn blocks_of_f64() {
     blocks(ElementType::F64, Share::all().if_tiny(3, 1));
 }
+
+/// A whole block has several units, and boxes if it takes many bytes. One half of it is quiet but for some elements.
+#[test]
+fn blocks_with_several_units_and_boxes() {
+    let Some(device) = common::device() else { return };
+    for (noise, plan) in [(0.1, [0, 8]), (0.5, [1, 7])] {
+        let quiet_half = |i: u64| (i % 64 < 32).then_some(if i % 97 == 5 { 1.5 } else { 1.0 });
+        let field = Field::smooth(ElementType::F32, &[64, 64, 64], noise).with("quiet half", quiet_half);
+        let options = Options::new(Bound::Abs(0.01)).with_tiles(TileSize::Block);
+        // The division and the lanes, behind the header of the record and the lengths of its sections.
+        assert_eq!(field.stream(&options)[HEADER_LEN + 83..][..2], plan);
+        check(device, &field, &options);
+    }
+}

@@ -42,6 +42,8 @@ enum Kind {
     Noise,
     /// A single value.
     Constant,
+    /// Repeating rows of noise, noise, and slowly increasing numbers, 8,192 elements of each.
+    Mixed,
 }
 
 fn array(kind: Kind, element: ElementType, count: u64, seed: u64) -> Vec<u8> {
@@ -58,6 +60,11 @@ fn array(kind: Kind, element: ElementType, count: u64, seed: u64) -> Vec<u8> {
         Kind::Rows => (i % 37) * 0x0101_0101_0003 + u64::from(random.below(50) == 0),
         Kind::Noise => random.next(),
         Kind::Constant => 0x3f80_0000,
+        Kind::Mixed => match i / 8192 % 3 {
+            0 => Random(i % 50).next(),
+            1 => random.next(),
+            _ => i / 100,
+        },
     });
     let mut bytes = Vec::with_capacity(count as usize * size);
     for _ in 0..count {
@@ -408,7 +415,7 @@ fn whole_streams() {
             }
         }
     }
-    let case = Case::new(ElementType::U16, &[100], Kind::Codes, Coder::Numbers);
+    let case = Case::new(ElementType::U16, &[100], Kind::Codes, Coder::Lzss);
     let (header, geometry) = case.header();
     let input = stream.clone_htod(&case.bytes()).unwrap();
     let slab = Slab { bytes: input.as_view(), first_element: 0 };
@@ -417,10 +424,32 @@ fn whole_streams() {
     let mut compress = |options: &CoderOptions, slab: &Slab<'_>| {
         compressor.compress_chunks(&header, &geometry, options, 0..1, slab, &mut output.as_view_mut())
     };
-    assert!(matches!(compress(&case.options, &slab), Err(CudaError::Unsupported(_))));
-    let options = CoderOptions { coder: Coder::Lzss, ..case.options };
-    assert!(compress(&CoderOptions { level: 10, ..options }, &slab).is_err());
-    assert!(compress(&options, &Slab { bytes: input.slice(..100), first_element: 0 }).is_err());
+    for coder in Coder::ALL {
+        let options = CoderOptions { coder, ..case.options };
+        assert!(compress(&CoderOptions { level: 10, ..options }, &slab).is_err());
+        assert!(compress(&options, &Slab { bytes: input.slice(..100), first_element: 0 }).is_err());
+        assert!(compress(&options, &slab).is_ok());
+    }
+}
+
+/// Numbers, tokens, and raw chunks in one array: each chunk has the coding that is the shortest for it.
+#[test]
+fn the_shortest_coding_of_each_chunk_is_taken() {
+    let Some((device, stream)) = device() else { return };
+    let mut kinds = std::collections::BTreeSet::new();
+    for (element, level) in unless_tiny(
+        &[(ElementType::U8, 3), (ElementType::I32, 9), (ElementType::F64, 6)][..],
+        &[(ElementType::U8, 3), (ElementType::I32, 5)],
+    ) {
+        let mut case = Case::new(*element, &[pick(60_000, 24 << 10)], Kind::Mixed, Coder::Auto);
+        case.options.level = *level;
+        case.chunk_tiles = Some(pick(16, 8));
+        let made = same_bytes(device, &stream, &case);
+        comes_back(device, &stream, &case, &made);
+        kinds.extend(case.records(&case.bytes()).iter().map(|record| record[16]));
+    }
+    let all = [ChunkKind::Raw, ChunkKind::Numbers, ChunkKind::Lzss].map(|kind| kind as u8);
+    assert!(kinds.into_iter().eq(all), "every coding is taken");
 }
 
 /// Damage that no checksum detects: flipped bits in every part, wrong lengths and counts, truncated records.

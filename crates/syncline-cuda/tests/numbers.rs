@@ -1,5 +1,5 @@
-//! Lossless chunks of numbers that the CPU writes are decoded on the device to the same elements: every mode, element
-//! type, and predictor, masks, parts of arrays, and damage.
+//! Lossless chunks of numbers: the device writes the CPU's bytes, and decodes these to the same elements: every mode,
+//! element type, and predictor, masks, parts of arrays, and damage.
 
 mod common;
 #[path = "common/stream.rs"]
@@ -20,10 +20,12 @@ use syncline_core::pipeline::{Coder, CoderOptions, EncodeScratch, encode_chunk};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
-use syncline_cuda::lossless::LosslessDecompressor;
+use syncline_cuda::geometry::Slab;
+use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::StreamInfo;
 
 const POISON: u8 = 0x5c;
+const CODER: CoderOptions = CoderOptions { coder: Coder::Numbers, symbol: None, level: 3, interpolates: true };
 /// Where the plan of a record of numbers starts: behind the header and the table of sections.
 const PLAN_AT: usize = (RECORD_HEADER_LEN + 40).next_multiple_of(16);
 
@@ -48,11 +50,10 @@ impl Numbers {
         let geometry = Geometry::with_chunk_tiles(shape, tiles).unwrap();
         let header = Header::new(element, shape, IndexKind::Symbol, &Resolved::lossless());
         let header = Header { chunk_tiles: geometry.tiles_per_chunk(), ..header };
-        let options = CoderOptions { coder: Coder::Numbers, ..CoderOptions::default() };
         let records = parallel(geometry.chunks() as usize, |chunk| {
             let (mut record, mut scratch) = (Vec::new(), EncodeScratch::default());
             let source = Whole(&bytes);
-            encode_chunk(&header, &geometry, chunk as u64, &source, &options, &mut scratch, &mut record).unwrap();
+            encode_chunk(&header, &geometry, chunk as u64, &source, &CODER, &mut scratch, &mut record).unwrap();
             record
         });
         Self { name: format!("{name} {element} {shape}"), header, bytes, records }
@@ -85,6 +86,30 @@ fn on_gpu(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], batch_bytes: 
     assert!(made[length..].iter().all(|&byte| byte == POISON), "nothing is written behind the output");
     made.truncate(length);
     done.map(|()| made)
+}
+
+/// Checks that the device writes the CPU's records, with all chunks in a batch and with one in each.
+fn same_records(device: &Device, stream: &Arc<CudaStream>, numbers: &Numbers, options: &CoderOptions) {
+    let Numbers { name, header, bytes, records } = numbers;
+    let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles).unwrap();
+    let expected = records.concat();
+    let input = stream.clone_htod(&[bytes.clone(), vec![POISON; 16]].concat()).unwrap();
+    let slab = Slab { bytes: input.slice(..bytes.len()), first_element: 0 };
+    for batch_bytes in unless_tiny(&[1u64 << 28, 1][..], &[1 << 28]) {
+        let mut output = stream.clone_htod(&vec![POISON; expected.len() + 64]).unwrap();
+        let mut compressor = LosslessCompressor::new(device, stream).unwrap().with_batch_bytes(*batch_bytes);
+        let room = &mut output.slice_mut(..expected.len());
+        let chunks = 0..geometry.chunks();
+        let made = compressor.compress_chunks(header, &geometry, options, chunks, &slab, room);
+        let made = made.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
+        let written = stream.clone_dtoh(&output).unwrap();
+        let wrong = written.iter().zip(&expected).position(|(a, b)| a != b);
+        let plan = records.first().map(|record| &record[PLAN_AT.min(record.len())..(PLAN_AT + 16).min(record.len())]);
+        assert_eq!(made.lengths, lengths, "{name}: differs at byte {wrong:?}, plan {plan:?}");
+        assert!(wrong.is_none(), "{name}: differs at byte {wrong:?} of {}, plan {plan:?}", expected.len());
+        assert!(written[expected.len()..].iter().all(|&byte| byte == POISON), "{name}: written behind the records");
+    }
 }
 
 /// Checks that a stream is decompressed to the array, as a whole and in parts.
@@ -180,6 +205,9 @@ fn numbers_of_every_type_and_mode_come_back() {
             if unless_tiny(true, number % 5 == 0) {
                 comes_back(device, &stream, &array);
             }
+            if unless_tiny(true, number % 5 < 2) {
+                same_records(device, &stream, &array, &CODER);
+            }
         }
     }
     let [modes, tuples, predictors, masks] = seen;
@@ -192,7 +220,48 @@ fn empty_and_tiny_arrays_come_back() {
     let Some((device, stream)) = device() else { return };
     for element in [ElementType::U8, ElementType::Bf16, ElementType::F32, ElementType::I64] {
         for extents in [&[0u64][..], &[1], &[2, 2], &[3, 1, 5], &[1100]] {
-            comes_back(device, &stream, &Numbers::new("tiny", element, extents, 1, |i| 5 + i));
+            let array = Numbers::new("tiny", element, extents, 1, |i| 5 + i);
+            comes_back(device, &stream, &array);
+            same_records(device, &stream, &array, &CODER);
+        }
+    }
+}
+
+/// One array for each mode of numbers, with masks, verbatim values, and rests.
+#[test]
+fn arrays_of_each_mode_are_written_as_on_the_cpu() {
+    let Some((device, stream)) = device() else { return };
+    let mut modes = BTreeSet::new();
+    for (element, names) in [
+        (ElementType::F32, &["hundredths and others", "hundredths and NaN", "steps and units"][..]),
+        (ElementType::I32, &["multiples", "few values", "tiles of a pattern"]),
+        (ElementType::U8, &["trailing zeros"]),
+    ] {
+        let of = |name: &str| arrays(element).into_iter().find(|array| array.name.starts_with(name)).unwrap();
+        for array in names.iter().map(|name| of(&format!("{name} {element}"))) {
+            modes.extend(array.plans().map(|plan| plan[0]));
+            same_records(device, &stream, &array, &CODER);
+        }
+    }
+    assert!(modes.into_iter().eq(0..4), "every mode is chosen");
+}
+
+/// NaN of any payload, infinities, zeros of both signs, subnormals, and extremes, beside others that numbers suit.
+#[test]
+fn special_values_are_written_as_on_the_cpu() {
+    let Some((device, stream)) = device() else { return };
+    for element in [ElementType::F32, ElementType::F64, ElementType::F16, ElementType::I64, ElementType::I8] {
+        let bits = 8 * element.size() as u32;
+        let top = 1u64 << (bits - 1);
+        let special = [0, top, top - 1, u64::MAX, 1, top + 1, u64::MAX << 1, 0x7FF8_0000_0000_0001 >> (64 - bits)];
+        for (number, share) in [(1, 3u64), (2, 40), (3, 1)] {
+            let name = format!("special {share}");
+            let array = Numbers::new(&name, element, &[unless_tiny(3000, 1500)], 2, |i| match element {
+                _ if Random(i + 7).below(share) == 0 => special[Random(i).below(8) as usize],
+                ElementType::F32 | ElementType::F64 => float(element, (i % 977) as f64 / 100.0),
+                _ => i / 3 * number,
+            });
+            same_records(device, &stream, &array, &CODER);
         }
     }
 }

@@ -84,7 +84,7 @@ def test_torch_lossless_types(torch, name):
     stream = syncline.compress(tensor)
     back = syncline.decompress(stream, like=tensor)
     assert back.dtype == tensor.dtype and torch.equal(back, tensor)
-    assert stream.to_bytes() == syncline.compress(tensor.cpu(), advanced={"coder": "lzss+huffman"}, device="cpu")
+    assert stream.to_bytes() == syncline.compress(tensor.cpu(), device="cpu")
 
 
 def test_torch_arrays_that_are_refused(torch):

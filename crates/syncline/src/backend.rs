@@ -10,7 +10,7 @@ use syncline_core::container::Header;
 use syncline_core::error::Result;
 use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{Coder, CoderOptions, Effort};
+use syncline_core::pipeline::Effort;
 
 use crate::devices::{Backend, CudaDevices};
 use crate::gpu_backend::Gpus;
@@ -127,11 +127,6 @@ impl Choice {
     }
 }
 
-/// Returns whether GPUs encode and decode lossless chunks of this coder.
-pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
-    matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
-}
-
 /// Returns the reason why only the CPU works on tiles of this size, if there is one.
 pub(crate) fn block_obstacle(tile_size: TileSize, element: ElementType) -> Option<String> {
     (tile_size == TileSize::Block && !element.is_computed()).then(|| {
@@ -141,26 +136,21 @@ pub(crate) fn block_obstacle(tile_size: TileSize, element: ElementType) -> Optio
 
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
 pub(crate) fn encode_obstacle(options: &CompressOptions, element: ElementType) -> Option<String> {
-    let no_index = options.advanced().index != IndexKind::Symbol;
+    let has_index = options.advanced().index == IndexKind::Symbol;
     match (options.bound(), options.backend()) {
-        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) && !no_index => None,
-        (Bound::Lossless, Backend::Cuda(_)) if !is_on_gpu(options.coder()) => Some(format!(
-            "lossless compression with the coder {} runs on the CPU: GPUs have lzss and lzss+huffman",
-            options.coder()
-        )),
-        (Bound::Lossless, Backend::Auto | Backend::Cpu) => {
-            Some("lossless compression runs on the CPU unless a GPU is requested".into())
-        }
-        (Bound::Lossless, _) => Some("streams without an index are compressed on the CPU".into()),
+        (Bound::Lossless, Backend::Cuda(_)) if has_index => None,
+        (Bound::Lossless, Backend::Cuda(_)) => Some("streams without an index are compressed on the CPU".into()),
+        (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
         (Bound::PwRel(_), _) => None,
         _ => options.tile().and_then(|size| block_obstacle(size, element)),
     }
 }
 
-/// Returns the reason why only the CPU compresses an array whose stream is of this kind, if there is one.
-pub(crate) fn pipeline_obstacle(pipeline: Pipeline, coder: &CoderOptions) -> Option<String> {
+/// Returns the reason why only the CPU compresses an array to a stream with this header, if there is one.
+pub(crate) fn stream_obstacle(backend: Backend, header: &Header) -> Option<String> {
     let text = "the bound is too small for quantization, so that the stream is lossless and made on the CPU";
-    (pipeline == Pipeline::Lossless && !is_on_gpu(coder.coder)).then(|| text.into())
+    let is_on_gpu = matches!(backend, Backend::Cuda(_)) && header.index == IndexKind::Symbol;
+    (header.pipeline == Pipeline::Lossless && !is_on_gpu).then(|| text.into())
 }
 
 /// Returns the reason why only the CPU decompresses from such a stream, if there is one.
@@ -183,7 +173,7 @@ mod tests {
     use syncline_core::array::Shape;
     use syncline_core::bound::Resolved;
 
-    use crate::Advanced;
+    use crate::{Advanced, Coder};
 
     use super::*;
 
@@ -198,9 +188,8 @@ mod tests {
             assert!(choice.gpus.is_none(), "{backend}");
         }
         let cuda = Backend::Cuda(CudaDevices::All);
-        assert!(obstacle(cuda, Coder::Numbers).is_some() && obstacle(cuda, Coder::Auto).is_some());
-        assert!(obstacle(cuda, Coder::LzssHuffman).is_none());
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Numbers] {
+            assert!(obstacle(cuda, pipeline).is_none() && obstacle(Backend::Auto, pipeline).is_some());
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
                 assert!(encode_obstacle(&options, ElementType::Bf16).is_none());
@@ -214,14 +203,17 @@ mod tests {
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());
         assert!(decode_obstacle(cuda, &header, true).is_none() && decode_obstacle(cuda, &header, false).is_some());
         assert!(decode_obstacle(Backend::Auto, &header, true).is_some());
+        assert!(stream_obstacle(cuda, &header).is_none() && stream_obstacle(Backend::Auto, &header).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, ..header.clone() };
-        assert!(decode_obstacle(Backend::Auto, &lossy, true).is_none());
+        assert!(
+            decode_obstacle(Backend::Auto, &lossy, true).is_none() && stream_obstacle(Backend::Auto, &lossy).is_none()
+        );
         let blocks = Header { tile_size: TileSize::Block, ..lossy };
         assert!(decode_obstacle(cuda, &blocks, true).is_none());
         let counts = Header { element_type: ElementType::U16, ..blocks };
         assert!(decode_obstacle(cuda, &counts, true).is_some_and(|text| text.contains("u16")));
         let no_index = Header { index: IndexKind::None, ..header };
-        assert!(decode_obstacle(cuda, &no_index, true).is_some());
+        assert!(decode_obstacle(cuda, &no_index, true).is_some() && stream_obstacle(cuda, &no_index).is_some());
         let with_index = of(Bound::Lossless, Coder::LzssHuffman).with_backend(cuda);
         let no_index = with_index.advanced().with_index(IndexKind::None);
         assert!(encode_obstacle(&with_index.with_advanced(no_index), ElementType::F32).is_some());

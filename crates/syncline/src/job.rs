@@ -11,9 +11,7 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
-use crate::backend::{
-    Choice, Execution, Stopwatch, Work, block_obstacle, encode_obstacle, is_on_gpu, pipeline_obstacle,
-};
+use crate::backend::{Choice, Execution, Stopwatch, Work, block_obstacle, encode_obstacle, stream_obstacle};
 use crate::devices::Backend;
 use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
@@ -115,12 +113,11 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
         }
     };
     let (header, gpu_failed) = (job.header, job.gpu_failed);
-    let execution =
-        match (gpu.filter(|_| gpu_failed.is_none()), pipeline_obstacle(header.pipeline, &options.coder_options())) {
-            (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
-            (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
-            (None, _) => Execution::cpu(gpu_failed.unwrap_or(choice.reason)),
-        };
+    let execution = match (gpu.filter(|_| gpu_failed.is_none()), stream_obstacle(options.backend(), &header)) {
+        (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
+        (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
+        (None, _) => Execution::cpu(gpu_failed.unwrap_or(choice.reason)),
+    };
     sink.flush()?;
     stopwatch.end(&execution, threads);
     Ok(summary(&header, options.bound(), &resolved, compressed_bytes, execution))
@@ -190,7 +187,7 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
             Ok(sink.write_all(record)?)
         };
         let by_gpu = match &mut self.gpu {
-            Some(gpu) if self.header.pipeline != Pipeline::Lossless || is_on_gpu(self.options.coder()) => {
+            Some(gpu) if stream_obstacle(self.options.backend(), &self.header).is_none() => {
                 Some(gpu.compress(&self.array, &self.header, &self.pool, &meter(), &mut write))
             }
             _ => None,

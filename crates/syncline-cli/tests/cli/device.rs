@@ -98,12 +98,19 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
     assert_eq!(w.read("cpu"), w.read("gpu"));
     w.ok("verify x.f32 cpu.syn --device cuda");
     // What only the CPU does is done there, and said.
-    let output = w.run("compress x.f32 --shape 60000 --lossless -o l.syn --device cuda");
+    let output = w.run("compress x.f32 --shape 60000 --lossless --advanced index=none -o n.syn --device cuda");
     let stderr = String::from_utf8_lossy(&output.stderr).to_string();
     assert!(
-        output.status.success() && stderr.contains("warning: --device cuda:0: the work was done on the CPU: lossless"),
+        output.status.success() && stderr.contains("warning: --device cuda:0: the work was done on the CPU: streams"),
         "{stderr}"
     );
+    w.ok("verify x.f32 n.syn --device cuda");
+    // Lossless compression is not among that.
+    w.ok("compress x.f32 --shape 60000 --lossless -o cl.syn --device cpu");
+    let output = w.run("compress x.f32 --shape 60000 --lossless -o l.syn --device cuda");
+    let stderr = String::from_utf8_lossy(&output.stderr).to_string();
+    assert!(output.status.success() && !stderr.contains("done on the CPU"), "{stderr}");
+    assert_eq!(w.read("cl.syn"), w.read("l.syn"));
     w.ok("verify x.f32 l.syn --device cuda");
     // Codes as LZSS tokens are not among that.
     for coder in ["lzss+huffman", "auto"] {

@@ -91,17 +91,23 @@ pub struct Range {
 impl Range {
     /// Returns the range of some codes; of none, it is empty.
     pub fn of<W: Word>(codes: &[W]) -> Self {
+        simd::run(FindRange(codes))
+    }
+}
+
+struct FindRange<'a, W>(&'a [W]);
+
+impl<W: Word> Kernel for FindRange<'_, W> {
+    type Output = Range;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> Range {
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        for &code in codes {
+        for &code in self.0 {
             low = low.min(code.signed());
             high = high.max(code.signed());
         }
-        Self { low, high }
-    }
-
-    /// Returns the range of both.
-    pub fn with(self, other: Self) -> Self {
-        Self { low: self.low.min(other.low), high: self.high.max(other.high) }
+        Range { low, high }
     }
 }
 

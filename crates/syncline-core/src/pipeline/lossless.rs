@@ -10,9 +10,6 @@ use crate::error::Result;
 use crate::geometry::{Geometry, Tile, Window};
 use crate::predict::word::Word;
 
-/// Levels with which [`Coder::Auto`] tries LZSS, too; of bytes, which may be text, it does with every level.
-const LONG_WINDOWS: std::ops::RangeInclusive<u8> = 5..=9;
-
 /// Appends the record of a chunk.
 pub(super) fn encode<W: Word>(
     header: &Header,
@@ -26,22 +23,17 @@ pub(super) fn encode<W: Word>(
     let EncodeScratch { tiles, window, huffman, lzss: buffers, numbers, elements: memory, .. } = scratch;
     let elements = gather::<W>(geometry, source, tiles, window, memory)?;
     let bytes = lzss::bytes_of(elements);
-    let tries_lzss = LONG_WINDOWS.contains(&options.level) || size_of::<W>() == 1;
-    let of_lzss = match options.coder {
-        Coder::Numbers => None,
-        Coder::Auto if !tries_lzss => None,
-        coder => {
-            let sample = sample_of(tiles, elements, options.level);
-            let model = ChunkModel {
-                options,
-                entropy_coded: coder != Coder::Lzss,
-                element_bytes: size_of::<W>(),
-                sampled: sample.len(),
-                elements: elements.len(),
-            };
-            Some(model.estimate(&lzss::bytes_of(&sample), buffers))
-        }
-    };
+    let of_lzss = options.tries_lzss(size_of::<W>()).then(|| {
+        let sample = sample_of(tiles, elements, options.level);
+        let model = ChunkModel {
+            options,
+            entropy_coded: options.coder != Coder::Lzss,
+            element_bytes: size_of::<W>(),
+            sampled: sample.len(),
+            elements: elements.len(),
+        };
+        model.estimate(&lzss::bytes_of(&sample), buffers)
+    });
     let start = out.len();
     if let (Coder::Lzss | Coder::LzssHuffman, Some(LzssEstimate { choice, .. })) = (options.coder, of_lzss) {
         let huffman = (options.coder == Coder::LzssHuffman).then_some(huffman);
@@ -51,7 +43,7 @@ pub(super) fn encode<W: Word>(
     numbers::encode(header, geometry.axes(), chunk, (tiles, elements), (numbers, huffman), out);
     let length = out.len() - start;
     if let Some(LzssEstimate { choice, expected, .. }) = of_lzss
-        && expected < (length - length / 32) as u64
+        && CoderOptions::is_promising(expected, length as u64)
     {
         lzss::encode(header, chunk, &choice, &bytes, (buffers, Some(huffman)), out);
         if out.len() - start - length < length {

@@ -4,10 +4,15 @@ mod binned;
 mod choose;
 mod decode;
 mod encode;
+mod sampled;
 mod tile;
 
 pub(super) use decode::decode;
 pub(super) use encode::encode;
+pub use sampled::{
+    MOST_SAMPLED_CODES, NumberBinning, SAMPLED_NUMBER_ELEMENTS, choose_number_bins, choose_number_plan, number_sample,
+    sampled_code_rows,
+};
 
 use super::context::Context;
 use super::report::ChunkReport;
@@ -36,36 +41,38 @@ const GROUP: usize = 128;
 
 /// What is the same for all tiles of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Plan {
-    number: Number,
+pub struct Plan {
+    /// How elements are made of numbers.
+    pub number: Number,
     /// The bits of elements that are masked.
-    pattern: Option<u64>,
+    pub pattern: Option<u64>,
     /// The predictor of all tiles. If it is 0, they have no bases.
-    predictor: u8,
+    pub predictor: u8,
     /// Subtracted from every code, sign-extended.
-    centre: i64,
+    pub centre: i64,
     /// Bins of a symbol.
-    tuple: usize,
+    pub tuple: usize,
 }
 
 /// What a tile is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct TileState {
+pub struct TileState {
     /// All codes are 0.
-    constant: bool,
-    mask: MaskKind,
+    pub constant: bool,
+    /// Which elements hold the pattern.
+    pub mask: MaskKind,
 }
 
 const HAS_PATTERN: u8 = 1;
 
 impl Plan {
     /// Returns whether tiles have bases.
-    fn has_bases(&self) -> bool {
+    pub fn has_bases(&self) -> bool {
         self.predictor != 0
     }
 
     /// Appends section 0.
-    fn write(&self, tiles: &[TileState], out: &mut Vec<u8>) {
+    pub fn write(&self, tiles: &[TileState], out: &mut Vec<u8>) {
         let (kind, scaling, parameters) = match self.number {
             Number::Ordered => (0, 0, [0; 2]),
             Number::Multiple { divisor, offset } => (1, 0, [divisor, offset]),

@@ -138,7 +138,27 @@ impl Default for CoderOptions {
     }
 }
 
+/// Levels with which [`Coder::Auto`] tries LZSS, too; of bytes, which may be text, it does with every level.
+const LONG_WINDOWS: std::ops::RangeInclusive<u8> = 5..=9;
+
 impl CoderOptions {
+    /// Returns whether chunks of elements of so many bytes may become LZSS tokens.
+    #[doc(hidden)]
+    pub fn tries_lzss(&self, element_bytes: usize) -> bool {
+        match self.coder {
+            Coder::Numbers => false,
+            Coder::Auto => LONG_WINDOWS.contains(&self.level) || element_bytes == 1,
+            Coder::Lzss | Coder::LzssHuffman => true,
+        }
+    }
+
+    /// Returns whether [`Coder::Auto`] codes a chunk that takes `numbers` bytes as numbers as LZSS tokens, too, which are
+    /// estimated to take so many.
+    #[doc(hidden)]
+    pub fn is_promising(expected: u64, numbers: u64) -> bool {
+        expected < numbers - numbers / 32
+    }
+
     /// Checks the level.
     ///
     /// # Errors

@@ -15,7 +15,11 @@ struct SmallDivider {
     uint64_t magic;
     uint32_t by;
 
-    __device__ inline explicit SmallDivider(uint32_t divisor) : magic((uint64_t(1) << 40) / divisor + 1), by(divisor) {}
+    __device__ inline explicit SmallDivider(uint32_t divisor) : by(divisor) {
+        // 2^40 by the divisor, in two steps: a division of 64 bits is a call.
+        constexpr uint32_t FIRST = 1u << 30;
+        magic = (uint64_t(FIRST / divisor) << 10) + (FIRST % divisor << 10) / divisor + 1;
+    }
     __device__ inline uint32_t quotient(uint32_t dividend) const { return uint32_t(dividend * magic >> 40); }
 };
 
@@ -161,8 +165,9 @@ struct BlockUnits {
             grid[axis] = ceil_div(ceil_div(shape.extent[axis], halves), side[axis]);
             boxes *= grid[axis];
         }
-        const uint32_t share = max_of(elements / blocks::LANE_ELEMENTS, 1u);
-        const uint32_t lanes = min_of(1u << plan.lanes_log2, 1u << (31 - __clz(share)));
+        // A whole block has as many lanes as the plan says.
+        const uint32_t share = max_of((elements << plan.lanes_log2) >> blocks::BLOCK_LOG2, 1u);
+        const uint32_t lanes = 1u << (31 - __clz(share));
         first = {max_of(lanes / WARP, 1u), min_of(lanes, WARP)};
         box_lanes = min_of(max_of(lanes / 4, 1u), WARP);
     }

@@ -10,7 +10,7 @@
 
 static_assert(THREADS == FIRST_PLANS * WARP, "a warp for each plan");
 // A lane takes about two bytes more than it carries.
-constexpr uint32_t BYTES_OF_LANE = 256;
+constexpr uint32_t BYTES_OF_LANE = 256, BYTES_WITH_BOXES = 73728, LANES_WITH_BOXES_LOG2 = 7;
 
 // Returns the bits of counted symbols, in units of 2^-16. Called by a whole warp.
 __device__ inline uint64_t cost_of(const uint32_t *counts) {
@@ -31,12 +31,13 @@ __device__ inline uint64_t cost_of(const uint32_t *counts) {
     return cost;
 }
 
-// Sets how blocks of so many bytes are divided, and the most lanes of a unit.
-__device__ inline void divide(uint64_t bytes, BlockPlan &plan) {
-    plan.division = bytes < 16384 ? DIVISION_ONE : bytes < 73728 ? DIVISION_TWO : DIVISION_BOXES;
-    const uint32_t units = plan.division == DIVISION_ONE ? 1 : plan.division == DIVISION_TWO ? 2 : 9;
-    const uint64_t lanes = min_of<uint64_t>(max_of<uint64_t>(bytes / units / BYTES_OF_LANE, 1), WARP);
-    plan.lanes_log2 = 31 - __clz(uint32_t(lanes));
+// Sets how blocks of so many bytes are divided, and the lanes of the first part of one that would take `of_whole`
+// bytes.
+__device__ inline void divide(uint64_t bytes, uint64_t of_whole, BlockPlan &plan) {
+    const uint64_t lanes = min_of(max_of<uint64_t>(of_whole / BYTES_OF_LANE, 1), uint64_t(1) << blocks::MAX_LANES_LOG2);
+    plan.division = bytes < BYTES_WITH_BOXES ? DIVISION_ONE : DIVISION_BOXES;
+    // Boxes have a quarter of the lanes each, which is all that a unit can have.
+    plan.lanes_log2 = plan.division == DIVISION_ONE ? 31 - __clz(uint32_t(lanes)) : LANES_WITH_BOXES_LOG2;
 }
 
 // Lists the cheapest of the plans that were tried, of equal ones the first.
@@ -72,8 +73,9 @@ __device__ inline void settle(const Geometry &geometry, const ChunkBatch &batch,
     for (uint32_t i = 0; i < sample.pieces; ++i) {
         elements += sample.piece(geometry, i).elements();
     }
+    const auto bytes_of = [&](uint64_t count) { return bits * count / 8 / max_of<uint64_t>(elements, 1); };
     const uint64_t of_block = uint64_t(geometry.side[0]) * geometry.side[1] * geometry.side[2];
-    divide(bits * of_block / 8 / max_of<uint64_t>(elements, 1), plan);
+    divide(bytes_of(of_block), bytes_of(uint64_t(1) << blocks::BLOCK_LOG2), plan);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -37,7 +37,7 @@ __device__ inline uint32_t gaps_context(uint32_t quiet, uint32_t found) {
     return FIRST_GAPS - LEAST_GAPS_LOG2 + log2 - (found << log2 > quiet ? 1 : 0);
 }
 // A segment is plain where more of its quiet elements than this are not as expected.
-__device__ inline uint32_t most_found(uint32_t quiet) { return quiet / 8; }
+__device__ inline uint32_t most_found(uint32_t quiet) { return quiet / blocks::QUIET_FOR_FOUND; }
 
 // Returns the number of a count or a gap that a code stands for, and the code of a number.
 __device__ inline uint32_t number_of_code(int32_t code) {
@@ -45,6 +45,11 @@ __device__ inline uint32_t number_of_code(int32_t code) {
 }
 __device__ inline int32_t code_of_number(uint32_t number) {
     return number % 2 == 0 ? int32_t(number / 2) : -int32_t((number + 1) / 2);
+}
+
+// Returns whether a context is one of elements with masks only around them.
+__device__ inline bool is_among_masks(uint32_t context) {
+    return context < blocks::KINDS * blocks::OF_KIND && context % blocks::OF_KIND == blocks::OF_KIND - 1;
 }
 
 // Returns whether a context has nothing in common with the one before.
@@ -70,24 +75,43 @@ struct Neighbors {
         }
     }
 
-    // Returns 12 times the mean magnitude of the codes that an element is interpolated from, and above it the number of
-    // masks among 12. `code(place)` is a code.
-    template <typename Code> __device__ inline int32_t activity(const Code &code, const uint32_t (&at)[3]) const {
-        const auto counted = [&](uint32_t place) {
-            const int32_t own = code(place);
+    // Finds for some elements 12 times the mean magnitude of the codes that they are interpolated from, and above it
+    // the number of masks among 12. `code(place)` is a code. Loads for one element do not wait for those for another.
+    template <uint32_t COUNT, typename Code>
+    __device__ inline void activities(const Code &code, const uint32_t (&at)[COUNT][3],
+                                      int32_t (&activities)[COUNT]) const {
+        const auto counted = [](int32_t own) {
             return own >= int32_t(blocks::CODE_LIMIT) ? 1 << COUNTED_MASK_SHIFT : min_of(abs(own), LARGEST_COUNTED);
         };
-        int32_t sum = 0;
+        int32_t sums[COUNT] = {};
 #pragma unroll
         for (uint32_t axis = 0; axis < 3; ++axis) {
             if (around.has(axis)) {
                 const CompactClass &from = around.from[axis];
-                const uint32_t place = from.place(at);
-                const int32_t before = counted(place);
-                sum += before + (at[axis] + 1 < limit[axis] ? counted(place + from.stride[axis]) : before);
+                int32_t before[COUNT], behind[COUNT];
+#pragma unroll
+                for (uint32_t i = 0; i < COUNT; ++i) {
+                    const uint32_t place = from.place(at[i]);
+                    before[i] = code(place);
+                    // The one before counts twice if there is none behind.
+                    behind[i] = code(place + (at[i][axis] + 1 < limit[axis] ? from.stride[axis] : 0));
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < COUNT; ++i) {
+                    sums[i] += counted(before[i]) + counted(behind[i]);
+                }
             }
         }
-        return sum * (around.axes == 1 ? 6 : around.axes == 2 ? 3 : 2);
+#pragma unroll
+        for (uint32_t i = 0; i < COUNT; ++i) {
+            activities[i] = sums[i] * (around.axes == 1 ? 6 : around.axes == 2 ? 3 : 2);
+        }
+    }
+    template <typename Code> __device__ inline int32_t activity(const Code &code, const uint32_t (&at)[3]) const {
+        const uint32_t all[1][3] = {{at[0], at[1], at[2]}};
+        int32_t found[1];
+        activities(code, all, found);
+        return found[0];
     }
 };
 

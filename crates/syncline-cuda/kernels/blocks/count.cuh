@@ -2,49 +2,61 @@
 //
 // THREADS  threads of a block
 #pragma once
-#include "blocks/segments.cuh"
+#include "blocks/coded.cuh"
 
 // Symbols of a chunk or of a sample, by context, in shared memory.
 struct SymbolCounts {
     uint32_t of[blocks::CONTEXTS][blocks::SYMBOLS];
+
+    __device__ inline void add(uint32_t context, int32_t code, uint32_t count) {
+        atomicAdd(&of[context][Symbol(code).symbol], count);
+    }
 };
 
-// Counts the symbols of a class that are coded in a unit. Called by the whole block.
+// Counts the symbols of a segment. Called by a whole warp.
 template <typename Code>
-__device__ inline void count_class(const Code &code, const BlockShape &shape, const BlockClass &of,
-                                   const UnitRange &range, SymbolCounts &counts) {
-    const UnitClass part(of, range);
-    const uint32_t all = part.elements();
-    if (all == 0) {
-        return;
-    }
-    const UnitElements elements(part);
-    const Neighbors neighbors(shape, of, range);
-    const CompactClass own(shape, of.level, of.number);
-    const uint32_t kind = kind_of(of);
+__device__ inline void count_segment(const Code &code_at, const PartSegments &segments, SymbolCounts &counts) {
+    const BlockClass of = segments.of();
+    const PartClass part(of, segments.range);
+    const PartElements elements(part);
+    const Neighbors neighbors(segments.shape, of, segments.range);
+    const CompactClass own(segments.shape, of.level, of.number);
+    const uint32_t kind = kind_of(of), first = segments.first(), count = min_of(part.elements() - first, SEGMENT);
     const KindContexts known(kind);
-    // Most segments have a flag that is not set, and most other zeros are in the first contexts of their kind.
-    uint32_t flags = 0, zeros = 0;
-    for (uint32_t run = warp_id() * RUN; run < all; run += THREADS / WARP * RUN) {
-        const uint32_t count = min_of(all - run, RUN);
-        for_each_segment(code, neighbors, kind, elements, own, run, count, [&](const CodedSegment &segment) {
-            flags += segment.is_calm && !segment.is_flagged;
-            if (segment.is_flagged && lane_id() == 0) {
-                atomicAdd(&counts.of[known.flag][blocks::FIRST_MASK], 1);
-            }
-            if (segment.is_coded() && segment.exists) {
-                if (segment.context == known.calm && segment.code == 0 && !segment.is_flagged) {
-                    ++zeros;
-                } else {
-                    atomicAdd(&counts.of[segment.coded_context(known)][Symbol(segment.code).symbol], 1);
-                }
-            }
-        });
+    // Elements that are as expected, and a bit for each group: of the lane's element, which is found.
+    uint32_t zeros = 0, masks = 0, moved = 0;
+    const auto visit = [&](uint32_t i, const CodedElement &element) {
+        if (element.is_expected) {
+            zeros += element.context == known.quiet;
+            masks += element.context == known.masked;
+        } else {
+            counts.add(element.context, element.code, 1);
+            moved |= uint32_t(element.context == known.quiet) << i / WARP;
+        }
+    };
+    const CodedSegment segment = find_coded(code_at, neighbors, kind, elements, own, first, count, visit);
+    if (segment.has_count() && lane_id() == 0) {
+        counts.add(known.count, segment.count_code(), 1);
     }
-    zeros = warp_reduce_sum(zeros);
-    if (lane_id() == 0) {
-        atomicAdd(&counts.of[known.flag][0], flags);
-        atomicAdd(&counts.of[known.calm][0], zeros);
+    if (!segment.skips()) {
+        zeros = warp_reduce_sum(zeros);
+        masks = warp_reduce_sum(masks);
+        if (lane_id() == 0 && zeros > 0) {
+            counts.add(known.quiet, 0, zeros);
+        }
+        if (lane_id() == 0 && masks > 0) {
+            counts.add(known.masked, code_of_mask(0), masks);
+        }
+    } else if (segment.all_found > 0) {
+        const uint32_t context = gaps_context(segment.all_quiet, segment.all_found);
+        segment.for_each_gap([&](uint32_t, uint32_t gap) { counts.add(context, code_of_number(gap), 1); });
+        for (; moved != 0; moved &= moved - 1) {
+            uint32_t at[3];
+            elements.coordinates_of(first + (__ffs(moved) - 1) * WARP + lane_id(), at);
+            const int32_t code = code_at(own.place(at));
+            counts.add(known.quiet, code, 0u - 1);
+            counts.add(known.found, code, 1);
+        }
     }
 }
 
@@ -52,14 +64,11 @@ __device__ inline void count_class(const Code &code, const BlockShape &shape, co
 template <typename Code>
 __device__ inline void count_symbols(const Code &code, const BlockShape &shape, const BlockUnits &units,
                                      SymbolCounts &counts) {
-    const uint32_t boxes = units.division == DIVISION_BOXES ? units.boxes : 1;
-    for (uint32_t level = 0; level < shape.levels; ++level) {
-        for (uint32_t pass = 0; pass < PASSES; ++pass) {
-            const BlockClass of(shape, level, class_of_pass(pass));
-            for (uint32_t box = 0; box < (level == 0 ? boxes : 1); ++box) {
-                const bool is_box = level == 0 && units.division == DIVISION_BOXES;
-                count_class(code, shape, of, is_box ? units.range(box) : BlockUnits::everything(), counts);
-            }
+    uint32_t ahead = 1 + uniform(warp_id());
+    for (uint32_t part = 0; part < (units.has_boxes() ? 1 + units.boxes : 1); ++part) {
+        PartSegments segments(shape, units, part > 0, part - 1);
+        for (; segments.move(ahead); ahead = THREADS / WARP) {
+            count_segment(code, segments, counts);
         }
     }
 }

@@ -1,43 +1,51 @@
-// Codes the units of blocks by rANS: a block of threads for each block. All warps find the contexts of runs, the first
-// one codes them; of several boxes, each warp codes its own. The last code is coded first, so that decoders meet them
-// in order, and words are written from the end of the unit's room down.
+// Codes the units of blocks by rANS: a block of threads for each block. All warps prepare the events of segments, and
+// as many of them as a part has units then code these; of several boxes, each warp codes its own. The last code is
+// coded first, so that decoders meet them in order, and words are written from the end of the unit's room down.
 //
 // THREADS  threads of a block
-#include "blocks/segments.cuh"
+#include "blocks/coded.cuh"
 #include "blocks/tables.cuh"
 #include "device/shared.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
+static_assert(WARPS >= MOST_UNITS, "each unit has a warp");
 
-// An event: the number of its interval among those of all tables, and above it the bits behind its symbol.
+// An event: the number of its interval among those of all tables, the bits behind its symbol, and whether the element
+// has another context if it is found among quiet ones.
 struct Event {
     uint32_t word;
 
-    static constexpr uint32_t BITS_SHIFT = 14;
+    static constexpr uint32_t BITS_SHIFT = 14, MOVES = 1u << 31;
 
     __device__ inline uint32_t interval() const { return word & ((1u << BITS_SHIFT) - 1); }
-    __device__ inline uint32_t bits() const { return word >> BITS_SHIFT; }
+    __device__ inline uint32_t bits() const { return (word & ~MOVES) >> BITS_SHIFT; }
 };
 static_assert(blocks::CONTEXTS * blocks::INTERVALS <= 1u << Event::BITS_SHIFT, "intervals have numbers of these bits");
+static_assert(2 * blocks::CODE_LIMIT / 8 <= 1u << (31 - Event::BITS_SHIFT), "bits behind symbols fit");
 
-// A run in shared memory: the events of its elements, and of its segments those that are calm, and those of them whose
-// flag is set, a bit each.
-struct Run {
-    uint32_t events[RUN];
-    uint32_t calm, flagged, count;
-    bool any; // whether a code is not 0
+// What is coded of a segment, in shared memory: the events of its elements; at the end, those of its gaps and its
+// count.
+struct SegmentEvents {
+    static constexpr uint32_t COUNT = SEGMENT, NO_UNIT = ALL_LANES;
+
+    uint32_t events[SEGMENT + 1]; // the last one is the count
+    uint32_t unit;                // NO_UNIT where there is no segment
+    uint32_t elements, gaps;
+    bool has_count;
+    bool any; // whether a symbol is not 0
 };
+static_assert(sizeof(SegmentEvents) == blocks::SEGMENT_EVENTS_BYTES, "the launcher knows the size");
 
 // The tables of the block's chunk: as many as there is room for in shared memory, the others where they were made.
 struct Coding {
     const SharedWords near;
     const uint64_t *all;
-    const uint8_t *of_context; // in shared memory
+    const SharedBytes of_context; // the number of the table of a context
 
     __device__ inline Event event(uint32_t context, int32_t code) const {
         const Symbol symbol(code);
-        const uint32_t interval = of_context[context] * blocks::INTERVALS + symbol.symbol;
+        const uint32_t interval = of_context.load(context) * blocks::INTERVALS + symbol.symbol;
         return {interval | symbol.bits << Event::BITS_SHIFT};
     }
     __device__ inline EncodeInterval interval(Event event) const {
@@ -66,14 +74,14 @@ struct Taking {
     }
 };
 
-// Writes a unit. Each warp of a block of threads has it; the first one codes.
+// Writes a unit. Called by a whole warp.
 struct UnitWriter {
     const Coding &coding;
     uint32_t state, lanes;
     uint16_t *end; // one behind the word that is written next
-    bool any;      // whether a code or a flag was not 0
+    bool any;      // whether a symbol was not 0
 
-    // Takes the low words of the lanes whose states are too large. Called by the whole warp.
+    // Takes the low words of the lanes whose states are too large.
     __device__ inline void take(bool is_large) {
         const uint32_t large = __ballot_sync(ALL_LANES, is_large);
         // A decoder gives words to lanes in their order.
@@ -84,7 +92,7 @@ struct UnitWriter {
         }
     }
 
-    // Codes an event of each lane. Called by the whole warp.
+    // Codes an event of each lane.
     __device__ inline void put(const Taking &event) {
         const uint32_t early = event.interval.early_bits(), late = event.interval.late_bits();
         const uint32_t frequency = event.interval.frequency();
@@ -102,146 +110,229 @@ struct UnitWriter {
         state = above + quotient * (TOTAL - frequency) + event.interval.start();
     }
 
-    // Codes a run, its last element first, and then the flags of its segments. Called by a whole warp.
-    __device__ inline void put_run(const Run &run, uint32_t kind) {
-        const SharedWords events(run.events);
-        const auto taking = [&](int32_t segment) {
-            const uint32_t place = uint32_t(segment) * SEGMENT + lane_id();
-            const bool is_coded = segment >= 0 && (run.calm & ~run.flagged & 1u << segment % 32) == 0;
-            return is_coded && place < run.count ? Taking(coding, Event{events.load(place)}) : Taking();
-        };
-        int32_t segment = int32_t(ceil_div(run.count, SEGMENT)) - 1;
-        Taking ahead = taking(segment);
-        for (; segment >= 0; --segment) {
-            const Taking own = ahead;
-            ahead = taking(segment - 1);
-            if ((run.calm & ~run.flagged & 1u << segment) != 0) {
-                continue;
-            }
-            const auto of_group = [&](uint32_t begin) { return own.of_lane(begin + lane_id(), lane_id() < lanes); };
-            uint32_t begin = (min_of(run.count - segment * SEGMENT, SEGMENT) - 1) / lanes * lanes;
-            Taking next = of_group(begin);
-            for (;; begin -= lanes) {
-                const Taking of_this = next;
-                // No state waits for it.
-                next = of_group(begin - lanes);
-                put(of_this);
-                if (begin == 0) {
-                    break;
-                }
-            }
-        }
-        // The flags of the calm segments, one behind the other.
-        const bool is_calm = run.calm >> lane_id() & 1, is_set = run.flagged >> lane_id() & 1;
-        const uint32_t place = __popc(run.calm & ((1u << lane_id()) - 1)), count = __popc(run.calm);
-        const uint32_t flags = warp_reduce_or(is_calm && is_set ? 1u << place : 0);
-        any |= run.any || flags != 0;
+    // Returns what the lane has of the 32 events of a list from `begin` on, or of the last ones.
+    __device__ inline Taking taking(const SharedWords &events, uint32_t begin, uint32_t count) const {
+        return begin + lane_id() < count ? Taking(coding, Event{events.load(begin + lane_id())}) : Taking();
+    }
+    __device__ inline static uint32_t last_begin(uint32_t count) { return count == 0 ? 0 : (count - 1) / WARP * WARP; }
+    __device__ inline Taking last_taking(const SharedWords &events, uint32_t count) const {
+        return taking(events, last_begin(count), count);
+    }
+
+    // Codes a list, its last event first. `ahead` is what the lane has of the last ones.
+    __device__ inline void put_list(const SharedWords &events, uint32_t count, Taking ahead) {
         if (count == 0) {
             return;
         }
-        const uint32_t context = KindContexts(kind).flag;
-        for (uint32_t at = (count - 1) / lanes * lanes;; at -= lanes) {
-            const uint32_t i = at + lane_id();
-            const bool exists = lane_id() < lanes && i < count;
-            const int32_t code = exists && (flags >> i & 1) != 0 ? code_of_mask(0) : 0;
-            put(exists ? Taking(coding, coding.event(context, code)) : Taking());
-            if (at == 0) {
+        for (uint32_t begin = last_begin(count);; begin -= WARP) {
+            const Taking own = ahead;
+            if (begin > 0) {
+                ahead = taking(events, begin - WARP, count);
+            }
+            if (lanes == WARP) {
+                put(own);
+            } else {
+                const auto of_group = [&](uint32_t at) { return own.of_lane(at + lane_id(), lane_id() < lanes); };
+                uint32_t at = (min_of(count - begin, WARP) - 1) / lanes * lanes;
+                Taking next = of_group(at);
+                for (;; at -= lanes) {
+                    const Taking of_this = next;
+                    // No state waits for it.
+                    next = of_group(at - lanes);
+                    put(of_this);
+                    if (at == 0) {
+                        break;
+                    }
+                }
+            }
+            if (begin == 0) {
                 return;
             }
         }
     }
-};
 
-// A unit of a block: the part of the classes of some levels that is in its range.
-struct UnitWork {
-    const BlockShape &shape;
-    const int32_t *codes;
-    UnitRange range;
-    uint32_t first_level, last_level; // from the finest level up to one before the last
-    Run *runs;                        // one for each warp
-
-    // Codes the elements of a class, the last one first. Called by a whole block of threads, or by a warp for itself.
-    template <bool OF_BLOCK> __device__ inline void put_class(const BlockClass &of, UnitWriter &writer) const {
-        const UnitClass part(of, range);
-        const uint32_t all = part.elements();
-        if (all == 0) {
-            return;
-        }
-        const UnitElements elements(part);
-        const Neighbors neighbors(shape, of, range);
-        const CompactClass own(shape, of.level, of.number);
-        const KindContexts known(kind_of(of));
-        const uint32_t kind = kind_of(of), window = OF_BLOCK ? WARPS * RUN : RUN;
-        const auto code = [&](uint32_t place) { return codes[place]; };
-        Run &run = runs[warp_id()];
-        for (uint32_t number = ceil_div(all, window); number-- > 0;) {
-            const uint32_t first = number * window + (OF_BLOCK ? warp_id() * RUN : 0);
-            const uint32_t count = first < all ? min_of(all - first, RUN) : 0;
-            uint32_t calm = 0, flagged = 0;
-            bool any = false;
-            for_each_segment(code, neighbors, kind, elements, own, first, count, [&](const CodedSegment &segment) {
-                calm |= segment.is_calm ? 1u << segment.number : 0;
-                flagged |= segment.is_flagged ? 1u << segment.number : 0;
-                if (segment.exists && segment.is_coded()) {
-                    run.events[segment.number * SEGMENT + lane_id()] =
-                        writer.coding.event(segment.coded_context(known), segment.code).word;
-                    any |= segment.code != 0;
-                }
-            });
-            run.calm = calm;
-            run.flagged = flagged;
-            run.count = count;
-            run.any = __any_sync(ALL_LANES, any);
-            if (OF_BLOCK) {
-                __syncthreads();
-                for (uint32_t warp = WARPS; warp-- > 0 && warp_id() == 0;) {
-                    writer.put_run(runs[warp], kind);
-                }
-                __syncthreads();
-            } else {
-                __syncwarp();
-                writer.put_run(run, kind);
-                __syncwarp();
-            }
+    // Codes a segment, its last list first.
+    __device__ inline void put_segment(const SegmentEvents &segment) {
+        const SharedWords elements(segment.events), gaps(segment.events + SegmentEvents::COUNT - segment.gaps),
+            count(segment.events + SegmentEvents::COUNT);
+        const uint32_t element_count = segment.elements, gap_count = segment.gaps;
+        const bool has_count = segment.has_count;
+        const Taking last_element = last_taking(elements, element_count), last_gap = last_taking(gaps, gap_count),
+                     of_count = taking(count, 0, has_count);
+        any |= segment.any;
+        put_list(elements, element_count, last_element);
+        put_list(gaps, gap_count, last_gap);
+        if (has_count) {
+            put(of_count);
         }
     }
 
-    // Codes the unit to words that end at `end`. Returns where they begin, on the first of the warps.
-    template <bool OF_BLOCK>
-    __device__ inline uint16_t *put(const Coding &coding, uint32_t lanes, uint16_t *end) const {
-        UnitWriter writer{coding, LOWEST, lanes, end, false};
-        for (uint32_t level = first_level; level < last_level; ++level) {
-            for (uint32_t pass = PASSES; pass-- > 0;) {
-                put_class<OF_BLOCK>(BlockClass(shape, level, class_of_pass(pass)), writer);
-            }
+    // Writes the states before the words, if the unit has any. Returns where it begins.
+    __device__ inline const uint16_t *finish(const uint16_t *last) {
+        if (!any) {
+            return last;
         }
-        if (!__any_sync(ALL_LANES, writer.any)) {
-            return end;
-        }
-        writer.end -= 2 * lanes;
+        end -= 2 * lanes;
         if (lane_id() < lanes) {
-            writer.end[2 * lane_id()] = uint16_t(writer.state);
-            writer.end[2 * lane_id() + 1] = uint16_t(writer.state >> 16);
+            end[2 * lane_id()] = uint16_t(state);
+            end[2 * lane_id() + 1] = uint16_t(state >> 16);
         }
-        return writer.end;
+        return end;
     }
 };
 
-// Returns how many elements of the finest level are in a unit.
-__device__ inline uint32_t finest_elements(const BlockShape &shape, const UnitRange &range) {
-    uint32_t elements = 0;
-    for (uint32_t pass = 0; pass < PASSES && shape.levels > 0; ++pass) {
-        elements += UnitClass(BlockClass(shape, 0, class_of_pass(pass)), range).elements();
+// Leaves of the events of a segment those of elements that are coded. Returns their number. Called by a whole warp.
+__device__ inline uint32_t keep_coded(const Coding &coding, const KindContexts &known, const CodedSegment &segment,
+                                      uint32_t count, const SharedWords &events) {
+    // Contexts have ascending numbers of tables.
+    const uint32_t tables = coding.of_context.load(known.found) - coding.of_context.load(known.quiet);
+    const uint32_t move = tables * blocks::INTERVALS - Event::MOVES;
+    const uint32_t group_begin = min_of(lane_id() * WARP, count), exist = min_of(count - group_begin, WARP);
+    const uint32_t existing = exist == 0 ? 0 : ALL_LANES >> (WARP - exist);
+    // Other lanes have stored the events.
+    __syncwarp();
+    const uint32_t kept = existing & (~segment.quiet | segment.found),
+                   before = warp_exclusive_sum(uint32_t(__popc(kept)));
+    for (uint32_t groups = __ballot_sync(ALL_LANES, kept != 0); groups != 0; groups &= groups - 1) {
+        const uint32_t group = __ffs(groups) - 1;
+        const uint32_t of_group = warp_broadcast(kept, group), place = warp_broadcast(before, group);
+        const uint32_t word = events.load(group * WARP + lane_id());
+        __syncwarp();
+        if ((of_group >> lane_id() & 1) != 0) {
+            events.store(place + __popc(of_group & ((1u << lane_id()) - 1)),
+                         (word & Event::MOVES) != 0 ? word + move : word);
+        }
     }
-    return elements;
+    return warp_broadcast(before + __popc(kept), WARP - 1);
+}
+
+// Prepares the events of a segment. Called by a whole warp.
+__device__ inline void prepare(const Coding &coding, const int32_t *codes, const PartSegments &at, uint32_t units,
+                               SegmentEvents &to) {
+    const BlockClass of = at.of();
+    const PartClass part(of, at.range);
+    const PartElements elements(part);
+    const Neighbors neighbors(at.shape, of, at.range);
+    const CompactClass own(at.shape, of.level, of.number);
+    const uint32_t kind = kind_of(of), first = at.first(), count = min_of(part.elements() - first, SEGMENT);
+    const KindContexts known(kind);
+    const auto code_at = [codes](uint32_t place) { return codes[place]; };
+    const SharedWords events(to.events);
+    const uint32_t zero = coding.event(known.quiet, 0).word, mask = coding.event(known.masked, code_of_mask(0)).word;
+    uint32_t any = 0, any_expected = 0;
+    const auto visit = [&](uint32_t i, const CodedElement &element) {
+        const bool is_quiet = element.context == known.quiet;
+        uint32_t word = is_quiet ? zero : mask;
+        if (!element.is_expected) {
+            word = coding.event(element.context, element.code).word | (is_quiet ? Event::MOVES : 0);
+            any |= element.code != 0;
+        }
+        any_expected |= element.is_expected && !is_quiet;
+        events.store(i, word);
+    };
+    const CodedSegment segment = find_coded(code_at, neighbors, kind, elements, own, first, count, visit);
+    uint32_t coded = count, gaps = 0;
+    if (segment.skips()) {
+        coded = keep_coded(coding, known, segment, count, events);
+        gaps = segment.all_found;
+        const uint32_t context = gaps_context(segment.all_quiet, max_of(gaps, 1u));
+        // There are at least as many quiet elements that are not coded.
+        __syncwarp();
+        segment.for_each_gap([&](uint32_t i, uint32_t gap) {
+            events.store(SegmentEvents::COUNT - gaps + i, coding.event(context, code_of_number(gap)).word);
+        });
+    }
+    any = warp_reduce_or(any | (segment.skips() ? 0 : any_expected));
+    if (lane_id() == 0) {
+        if (segment.has_count()) {
+            events.store(SegmentEvents::COUNT, coding.event(known.count, segment.count_code()).word);
+        }
+        to.unit = at.number() % units;
+        to.elements = coded;
+        to.gaps = gaps;
+        to.has_count = segment.has_count();
+        to.any = any != 0 || (segment.has_count() && segment.all_found > 0);
+    }
+}
+
+// What all parts of a block have.
+struct Work {
+    const Coding &coding;
+    const int32_t *codes;
+    SegmentEvents *prepared; // one for each warp
+    uint16_t *words;         // the room of the block
+    uint32_t *taken;         // words of it that have a unit, in shared memory
+    BlockUnit *made;
+};
+
+// Segments of a part, and the events that one of its units can have.
+struct Room {
+    uint32_t segments = 0, events = 0;
+
+    __device__ inline Room(PartSegments part, uint32_t unit, uint32_t units) {
+        while (part.next_class()) {
+            const uint32_t elements = PartClass(part.of(), part.range).elements(), count = ceil_div(elements, SEGMENT);
+            const uint32_t own = (count + units - 1 - unit) / units,
+                           last = elements - (max_of(count, 1u) - 1) * SEGMENT;
+            const bool has_last = count > 0 && (count - 1) % units == unit;
+            segments += count;
+            // Few elements have no count.
+            events += own * (SEGMENT + 1) - (has_last ? SEGMENT - last + (last < LEAST_QUIET) : 0);
+        }
+    }
+};
+
+// Codes a part to its units, of which `first_unit` is the first. Called by a whole block of threads, or by a warp for
+// itself.
+template <bool OF_BLOCK>
+__device__ inline void encode_part(const Work &work, PartSegments part, const PartUnits &units, uint32_t first_unit) {
+    const uint32_t warps = OF_BLOCK ? WARPS : 1, rank = OF_BLOCK ? uniform(warp_id()) : 0;
+    const auto synchronize = [] {
+        if (OF_BLOCK) {
+            __syncthreads();
+        } else {
+            __syncwarp();
+        }
+    };
+    SegmentEvents *const prepared = work.prepared + (OF_BLOCK ? 0 : warp_id());
+    const bool has_unit = rank < units.units;
+    const Room room(part, rank % units.units, units.units);
+    // An event takes two words at most, and so does the state of a lane.
+    const uint32_t words = 2 * (room.events + units.lanes);
+    uint32_t place = 0;
+    if (lane_id() == 0 && has_unit) {
+        place = atomicAdd(work.taken, words);
+    }
+    uint16_t *const end = work.words + warp_broadcast(place, 0) + words;
+    UnitWriter writer{work.coding, LOWEST, units.lanes, end, false};
+    uint32_t ahead = 1 + rank;
+    for (uint32_t done = 0; done < room.segments; done += warps) {
+        if (part.move(ahead)) {
+            prepare(work.coding, work.codes, part, units.units, prepared[rank]);
+        } else if (lane_id() == 0) {
+            prepared[rank].unit = SegmentEvents::NO_UNIT;
+        }
+        ahead = warps;
+        synchronize();
+        for (uint32_t i = 0; i < warps; ++i) {
+            if (prepared[i].unit == rank) {
+                writer.put_segment(prepared[i]);
+            }
+        }
+        synchronize();
+    }
+    const uint16_t *const begin = writer.finish(end);
+    if (lane_id() == 0 && has_unit) {
+        work.made[first_unit + rank] = BlockUnit{uint32_t(begin - work.words), uint32_t(end - begin)};
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     blocks_encode(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                   const __grid_constant__ EncodedBlocks to) {
+    // The tables, and behind them what the warps have prepared.
     extern __shared__ __align__(16) uint64_t near[];
-    __shared__ uint8_t of_context[align_up(blocks::CONTEXTS, 4)];
-    __shared__ Run runs[WARPS];
+    __shared__ uint8_t of_context[blocks::CONTEXTS];
     __shared__ uint32_t taken;
     grid_dependency_wait();
     launch_dependents();
@@ -259,38 +350,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         near[i] = tables.intervals[i];
     }
     __syncthreads();
-    const Coding coding{SharedWords(near), tables.intervals, of_context};
+    const Coding coding{SharedWords(near), tables.intervals, SharedBytes(of_context)};
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);
     const BlockUnits units(shape, plan);
     const uint64_t position = tile.elements_before - geometry.elements_before(batch.first_tile);
-    uint16_t *const words = to.words + block_words_at(position, number, to.units_of_block);
+    const Work work{coding,
+                    to.codes + position,
+                    reinterpret_cast<SegmentEvents *>(near + blocks::NEAR_TABLES * blocks::INTERVALS),
+                    to.words + block_words_at(position, number, to.units_of_block),
+                    &taken,
+                    to.units + uint64_t(number) * to.units_of_block};
+    const PartUnits of_box{1, units.box_lanes};
     const bool is_by_warps = units.boxes > 1;
-    for (uint32_t unit = is_by_warps ? warp_id() : 0; unit < units.count(); unit += is_by_warps ? WARPS : 1) {
-        const bool is_box = unit > 0, is_all = units.division == DIVISION_ONE;
-        const UnitWork work{shape,
-                            to.codes + position,
-                            is_box ? units.range(unit - 1) : BlockUnits::everything(),
-                            is_box || is_all ? 0u : 1u,
-                            is_box ? min_of(shape.levels, 1u) : shape.levels,
-                            runs};
-        // Each code takes two words at most, a flag one, and the state of a lane two.
-        const uint32_t finest = finest_elements(shape, work.range);
-        const uint32_t elements = is_box ? finest : tile.elements() - (is_all ? 0 : finest);
-        const uint32_t room = 2 * (elements + units.lanes) + elements / SEGMENT;
-        uint32_t place = 0;
-        if (lane_id() == 0 && (is_by_warps || warp_id() == 0)) {
-            place = atomicAdd(&taken, room);
-        }
-        place = warp_broadcast(place, 0);
-        uint16_t *const end = words + place + room;
-        const uint16_t *const begin =
-            is_by_warps ? work.put<false>(coding, units.lanes, end) : work.put<true>(coding, units.lanes, end);
-        if (lane_id() == 0 && (is_by_warps || warp_id() == 0)) {
-            BlockUnit &own = to.units[uint64_t(number) * to.units_of_block + unit];
-            own.place = uint32_t(begin - words);
-            own.count = uint32_t(end - begin);
-        }
+    for (uint32_t part = 0; part < (units.has_boxes() && !is_by_warps ? 2 : 1); ++part) {
+        encode_part<true>(work, PartSegments(shape, units, part > 0, 0), part > 0 ? of_box : units.first,
+                          part > 0 ? units.first.units : 0);
+    }
+    for (uint32_t box = warp_id(); is_by_warps && box < units.boxes; box += WARPS) {
+        encode_part<false>(work, PartSegments(shape, units, true, box), of_box, units.first.units + box);
     }
 }

@@ -34,15 +34,18 @@ struct PartElements {
             at[axis] += part.start[axis];
         }
     }
-    // Finds the coordinates in its class of the element that a lane has of those from `first` on. Called by a whole
-    // warp.
+    // Finds the coordinates in its class of the element that a lane has of those from `first` on, or of the last one of
+    // all. Called by a whole warp.
     __device__ inline void coordinates(uint32_t first, uint32_t (&at)[3]) const {
         // Of long rows, 32 elements are a part of one.
         const bool is_row = part.extent[2] % WARP == 0;
-        coordinates_of(is_row ? uniform(first) : first + lane_id(), at);
+        coordinates_of(is_row ? uniform(first) : min_of(first + lane_id(), part.elements() - 1), at);
         at[2] += is_row ? lane_id() : 0;
     }
 };
+
+// Groups of elements whose contexts are found together.
+constexpr uint32_t TOGETHER = 2;
 
 // Finds the contexts of a segment of `count` elements, the first of which is element `first` of the part: calls
 // `store(i, at, context)` for each. Returns its quiet elements: on lane `g`, a bit for each of the 32 from `32 g` on.
@@ -52,59 +55,25 @@ __device__ inline uint32_t find_contexts(const Code &code, const Neighbors &neig
                                          const PartElements &elements, uint32_t first, uint32_t count, Store store) {
     const KindContexts known(kind);
     uint32_t quiet = 0;
-    for (uint32_t group = 0; group * WARP < count; ++group) {
-        const uint32_t i = group * WARP + lane_id();
-        bool is_quiet = false;
-        uint32_t at[3];
-        elements.coordinates(first + group * WARP, at);
-        if (i < count) {
-            const uint32_t context = context_of(kind, neighbors.activity(code, at));
-            store(i, at, context);
-            is_quiet = known.is_quiet(context);
+    for (uint32_t begin = 0; begin * WARP < count; begin += TOGETHER) {
+        uint32_t at[TOGETHER][3];
+        int32_t activities[TOGETHER];
+#pragma unroll
+        for (uint32_t j = 0; j < TOGETHER; ++j) {
+            // Behind the end, those of a group before are found again.
+            const uint32_t group = min_of(begin + j, (count - 1) / WARP);
+            elements.coordinates(first + group * WARP, at[j]);
         }
-        const uint32_t of_group = __ballot_sync(ALL_LANES, is_quiet);
-        quiet = lane_id() == group ? of_group : quiet;
+        neighbors.activities(code, at, activities);
+#pragma unroll
+        for (uint32_t j = 0; j < TOGETHER; ++j) {
+            const uint32_t context = context_of(kind, activities[j]), i = (begin + j) * WARP + lane_id();
+            if (i < count) {
+                store(i, at[j], context);
+            }
+            const uint32_t of_group = __ballot_sync(ALL_LANES, i < count && known.is_quiet(context));
+            quiet = lane_id() == begin + j ? of_group : quiet;
+        }
     }
     return quiet;
-}
-
-// A segment of codes that are known, and the lane's element of it.
-struct CodedSegment {
-    uint32_t number;
-    bool is_calm, is_flagged; // has a flag, and that is set
-    bool exists;
-    uint32_t context;
-    int32_t code;
-
-    __device__ inline bool is_coded() const { return !is_calm || is_flagged; }
-    // Returns the context that the element is coded in.
-    __device__ inline uint32_t coded_context(const KindContexts &known) const {
-        return is_flagged && context == known.calm ? known.flagged : context;
-    }
-};
-
-// Visits the segments of a run of `count` elements, and behind them the rest, which is no segment. Called by a whole
-// warp.
-template <typename Code, typename Visit>
-__device__ inline void for_each_segment(const Code &code, const Neighbors &neighbors, uint32_t kind,
-                                        const UnitElements &elements, const CompactClass &own, uint32_t first,
-                                        uint32_t count, Visit visit) {
-    const KindContexts known(kind);
-    const int32_t expected_mask = code_of_mask(0);
-    for (uint32_t number = 0; number * SEGMENT < count; ++number) {
-        const uint32_t i = number * SEGMENT + lane_id();
-        CodedSegment segment{number, false, false, i < count, 0, 0};
-        bool is_calm = false, is_expected = false;
-        uint32_t at[3];
-        elements.coordinates(first + number * SEGMENT, at);
-        if (segment.exists) {
-            segment.context = context_of(kind, neighbors.activity(code, at));
-            segment.code = code(own.place(at));
-            is_calm = known.is_calm(segment.context);
-            is_expected = segment.code == (segment.context == known.masked ? expected_mask : 0);
-        }
-        segment.is_calm = __all_sync(ALL_LANES, is_calm);
-        segment.is_flagged = segment.is_calm && !__all_sync(ALL_LANES, is_expected);
-        visit(segment);
-    }
 }

@@ -186,7 +186,7 @@ __device__ inline void write_tables(const Groups &groups, uint32_t precision, ui
         OfSymbols present = weights;
         present.of[0] = used == 0 && lane_id() == 0 ? 1 : present.of[0];
         for_each_start(frequencies_of(present), [&](uint32_t symbol, uint32_t start, uint32_t frequency) {
-            if (symbol < blocks::SYMBOLS) {
+            if (symbol < blocks::INTERVALS) {
                 to.intervals[table * blocks::INTERVALS + symbol] = EncodeInterval(symbol, start, frequency).word;
             }
         });

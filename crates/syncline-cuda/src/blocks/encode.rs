@@ -13,7 +13,7 @@ use syncline_core::geometry::Geometry;
 use super::sizes::Sizes;
 use super::structs::{
     BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks,
-    FINALISTS, INTERVALS, NEAR_TABLES, TABLE_ROOM, TRIED_PLANS,
+    FINALISTS, INTERVALS, NEAR_TABLES, SEGMENT_EVENTS_BYTES, TABLE_ROOM, TRIED_PLANS,
 };
 use super::{COMPUTED, check_element};
 use crate::container::progress::Progress;
@@ -112,10 +112,10 @@ declare_kernels! {
 const QUANTIZE_THREADS: u32 = 256;
 const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
 const TABLE_THREADS: u32 = 128;
-/// A warp for each unit that a block can have.
-const ENCODE_THREADS: u32 = 288;
-/// Shared memory for the tables of a chunk.
-const NEAR_BYTES: u32 = (NEAR_TABLES * INTERVALS * 8) as u32;
+/// A warp for each unit of a part.
+const ENCODE_THREADS: u32 = 256;
+/// Shared memory for the tables of a chunk, and for a segment of each warp.
+const ENCODE_BYTES: u32 = (NEAR_TABLES * INTERVALS * 8) as u32 + ENCODE_THREADS / 32 * SEGMENT_EVENTS_BYTES as u32;
 const LAYOUT_THREADS: u32 = 256;
 const WRITE_THREADS: u32 = 256;
 /// Pieces of the sample of a chunk that a round codes, and plans that each of the three rounds considers
@@ -213,7 +213,7 @@ impl BlockEncoder {
         check_element(element)?;
         let element_bytes = element.size() as u32;
         let encode = EncodeKernels::load(device)?;
-        encode.blocks_encode.allow_shared_memory(NEAR_BYTES)?;
+        encode.blocks_encode.allow_shared_memory(ENCODE_BYTES)?;
         Ok(Self {
             kernels: Kernels {
                 sample: SampleKernels::load(device, element)?,
@@ -282,9 +282,8 @@ impl BlockEncoder {
             launch!(quantize.blocks_quantize on &stream, Grid::new(blocks, QUANTIZE_THREADS);
                 geometry, *batch, &slab.bytes, first_element, &step, to)?;
             launch!(tables.blocks_tables on &stream, Grid::new(chunks, TABLE_THREADS).early(true); to)?;
-            let by_units = Grid::new(blocks, ENCODE_THREADS).early(true).shared_memory(NEAR_BYTES);
-            launch!(encode.blocks_encode on &stream, by_units;
-                geometry, *batch, to)?;
+            let by_blocks = Grid::new(blocks, ENCODE_THREADS).early(true).shared_memory(ENCODE_BYTES);
+            launch!(encode.blocks_encode on &stream, by_blocks; geometry, *batch, to)?;
             launch!(layout.blocks_layout on &stream, Grid::new(chunks, LAYOUT_THREADS).early(true);
                 geometry, *batch, to, &mut made.records, places)?;
             let records = made.records.as_view();

@@ -1,18 +1,14 @@
 //! Structs and constants that the kernels of blocks share with their launchers.
 
 use cudarc::driver::sys::CUdeviceptr;
+use syncline_core::contexts::lanes::MOST_LANES_OF_PART_LOG2;
+use syncline_core::contexts::segments::{LEAST_QUIET, QUIET_FOR_FOUND, SEGMENT};
 use syncline_core::contexts::table::TABLE_LOG2;
-use syncline_core::contexts::{CODE_LIMIT, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
-use syncline_core::pipeline::blocks::UNIT_LOG2;
+use syncline_core::contexts::{CODE_LIMIT, CONTEXTS, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
+use syncline_core::geometry::BLOCK_LOG2;
+use syncline_core::pipeline::blocks::BOX_LOG2;
 
 use crate::device_struct::{DeviceStruct, device_struct};
-
-// Until the core has them.
-pub(super) const CONTEXTS: usize = 133;
-const SEGMENT: usize = 1024;
-const LEAST_QUIET: usize = 32;
-const ELEMENTS_OF_LANE: usize = 1024;
-const MOST_LANES_LOG2: u32 = 8;
 
 /// The structs of `blocks/structs.cuh`.
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
@@ -34,6 +30,9 @@ pub(super) const DECODE_TABLE_BYTES: usize = 4 * ((1usize << TABLE_LOG2).div_cei
 /// Tables of a chunk that kernels keep in shared memory, at most.
 pub(super) const NEAR_TABLES: usize = 60;
 
+/// Bytes of what is coded of a segment: its events and four words.
+pub(super) const SEGMENT_EVENTS_BYTES: usize = 4 * (SEGMENT + 1 + 4);
+
 /// Most bytes of the tables of a chunk: each symbol takes fewer than 16 bits, and each context a few more.
 pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
 
@@ -52,14 +51,16 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("KINDS", KINDS as u64),
     ("SEGMENT", SEGMENT as u64),
     ("LEAST_QUIET", LEAST_QUIET as u64),
+    ("QUIET_FOR_FOUND", QUIET_FOR_FOUND as u64),
     ("CONTEXTS", CONTEXTS as u64),
     ("INTERVALS", INTERVALS as u64),
     ("DECODE_TABLE_BYTES", DECODE_TABLE_BYTES as u64),
     ("NEAR_TABLES", NEAR_TABLES as u64),
-    ("MAX_LANES_LOG2", MOST_LANES_LOG2 as u64),
-    ("LANE_ELEMENTS", ELEMENTS_OF_LANE as u64),
-    ("BOX_LOG2", UNIT_LOG2 as u64),
+    ("MAX_LANES_LOG2", MOST_LANES_OF_PART_LOG2 as u64),
+    ("BLOCK_LOG2", BLOCK_LOG2 as u64),
+    ("BOX_LOG2", BOX_LOG2 as u64),
     ("CODE_LIMIT", CODE_LIMIT as u64),
+    ("SEGMENT_EVENTS_BYTES", SEGMENT_EVENTS_BYTES as u64),
     ("TABLE_ROOM", TABLE_ROOM as u64),
     ("TRIED_PLANS", TRIED_PLANS as u64),
     ("FINALISTS", FINALISTS as u64),

@@ -1,4 +1,4 @@
-//! Compresses arrays in device memory to lossless streams of LZSS chunks.
+//! Compresses arrays in device memory to lossless streams.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,25 +9,21 @@ use syncline_core::bound::{ErrorSummary, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{Coder, CoderOptions, LzssChoice};
+use syncline_core::pipeline::{Coder, CoderOptions, LzssEstimate};
 
 use super::cost_model::{Job, Samples};
-use super::records::{Record, TOKENS_AT};
+use super::records::{Record, TOKENS_AT, patch_raw, raw_bytes};
 use super::tiles::Tiles;
+use super::write_numbers::{NumberEncoder, Work};
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
 use crate::container::hash::{self, ExcludedRange, Hasher};
-use crate::device::{Arena, Device, Frame, Pinned};
+use crate::device::{Arena, Copies, Device, Frame, Patches, Pinned, Transfer};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, compress_bound};
 
 /// Maximum bytes of elements in a batch.
 const BATCH_BYTES: u64 = 256 << 20;
-
-/// Returns whether this module writes and reads lossless streams of this coder.
-pub fn is_supported(pipeline: Coder) -> bool {
-    matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
-}
 
 /// Compresses arrays without loss on one stream of a device, and keeps its workspace between calls.
 #[derive(Debug)]
@@ -37,8 +33,11 @@ pub struct LosslessCompressor<'d> {
     arena: Arena,
     batch_bytes: u64,
     hasher: Hasher,
+    transfer: Transfer,
     tiles: Option<(ElementType, Shape, Tiles)>,
     tokens: TokenEncoder,
+    /// Created on first use, because its kernels take a while to compile.
+    numbers: Option<NumberEncoder>,
     /// Page-locked memory for samples.
     samples: Option<Arc<Pinned<u8>>>,
 }
@@ -55,8 +54,10 @@ impl<'d> LosslessCompressor<'d> {
             arena: Arena::new(stream.clone()),
             batch_bytes: BATCH_BYTES,
             hasher: Hasher::new(device)?,
+            transfer: Transfer::new(device)?,
             tiles: None,
             tokens: TokenEncoder::new(device)?,
+            numbers: None,
             samples: None,
         })
     }
@@ -78,9 +79,8 @@ impl<'d> LosslessCompressor<'d> {
     /// may still be queued.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] unless the coder is LZSS or LZSS followed by Huffman, [`CudaError::NoRoom`];
-    /// [`CudaError::InvalidArgument`] if lengths or alignment do not match; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`].
+    /// [`CudaError::NoRoom`]; [`CudaError::InvalidArgument`] if lengths or alignment do not match;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn compress(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -143,12 +143,6 @@ impl<'d> LosslessCompressor<'d> {
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Vec<u32>> {
-        if !is_supported(job.options.coder) {
-            return Err(CudaError::Unsupported(format!(
-                "the coder {} is done on the CPU: the GPU has lzss and lzss+huffman",
-                job.options.coder
-            )));
-        }
         job.options.validate()?;
         check_output(&self.stream, output)?;
         if chunks.start > chunks.end || chunks.end > job.geometry.chunks() {
@@ -156,28 +150,36 @@ impl<'d> LosslessCompressor<'d> {
         }
         self.prepare(job)?;
         let step = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.chunks_in(self.batch_bytes, 0));
-        let samples = self.samples(job, &chunks)?;
-        // The host chooses the coding of the next batches' chunks while the device works on a batch.
-        let mut choices = samples.choose(job);
+        self.check_slab(job, &chunks)?;
+        // The host estimates what tokens of the next batches' chunks would take while the device works on a batch.
+        let mut estimates = match job.options.tries_lzss(job.header.element_type.size()) {
+            true => Some(self.samples(job, &chunks)?.choose(job)),
+            false => None,
+        };
         let mut lengths = Vec::new();
         let mut at = start;
         for batch in batches_of(&chunks, step) {
             let own = (batch.start - chunks.start) as usize..(batch.end - chunks.start) as usize;
-            let choices = choices.wait(own)?;
-            let own = self.batch(job, batch, &choices, at, output)?;
+            let estimates = estimates.as_mut().map(|estimates| estimates.wait(own)).transpose()?;
+            let own = self.batch(job, batch, estimates.as_deref(), at, output)?;
             at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
             lengths.extend(own);
         }
         Ok(lengths)
     }
 
-    /// Takes samples of some chunks, if the slab contains them.
+    /// Checks that the slab contains some chunks.
+    fn check_slab(&self, job: Job<'_>, chunks: &Range<u64>) -> Result<()> {
+        let element_bytes = job.header.element_type.size() as u32;
+        for ends in [chunks.start..chunks.end.min(chunks.start + 1), chunks.end.max(chunks.start + 1) - 1..chunks.end] {
+            job.slab.check(job.geometry, &ChunkBatch::new(job.geometry, ends)?, element_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes samples of some chunks, which the slab contains.
     fn samples(&mut self, job: Job<'_>, chunks: &Range<u64>) -> Result<Samples> {
         let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
-        for ends in [chunks.start..chunks.end.min(chunks.start + 1), chunks.end.max(chunks.start + 1) - 1..chunks.end] {
-            let batch = ChunkBatch::new(job.geometry, ends)?;
-            job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
-        }
         Samples::take(&mut self.arena.frame()?, tiles, job, chunks.clone(), &mut self.samples)
     }
 
@@ -187,65 +189,116 @@ impl<'d> LosslessCompressor<'d> {
         if self.tiles.as_ref().is_none_or(|(element, of, _)| (*element, *of) != (element_type, shape)) {
             self.tiles = Some((element_type, shape, Tiles::new(self.device, element_type, job.geometry)?));
         }
+        let has_numbers = matches!(job.options.coder, Coder::Auto | Coder::Numbers);
+        if has_numbers && self.numbers.as_ref().is_none_or(|numbers| numbers.element() != element_type) {
+            self.numbers = Some(NumberEncoder::new(self.device, element_type)?);
+        }
         Ok(())
     }
 
-    /// Writes the records of a batch, coded according to `choices`, from byte `at` of the output on. Returns their
-    /// lengths in bytes.
+    /// Writes the records of a batch from byte `at` of the output on. `estimates` are those of the chunks as tokens, if
+    /// they may become tokens. Returns their lengths in bytes.
     fn batch(
         &mut self,
         job: Job<'_>,
         chunks: Range<u64>,
-        choices: &[LzssChoice],
+        estimates: Option<&[LzssEstimate]>,
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Vec<u32>> {
         let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
         let stream = self.stream.clone();
-        let batch = ChunkBatch::new(job.geometry, chunks.clone())?;
-        job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
+        let batch = &ChunkBatch::new(job.geometry, chunks.clone())?;
+        job.slab.check(job.geometry, batch, tiles.element_bytes() as u32)?;
         let mut frame = self.arena.frame()?;
-        let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;
+        let (slots, _in_order) = tiles.in_order(&mut frame, batch, job.slab)?;
+        let bytes_of = |number: usize| tiles.elements_of(batch, number as u32) * tiles.element_bytes();
 
-        // Finds the tokens of all chunks.
-        let bytes_of = |number: usize| tiles.elements_of(&batch, number as u32) * tiles.element_bytes();
-        let source = |(number, choice): (usize, &LzssChoice)| Source {
+        // Codes all chunks as numbers, unless the coder has tokens only.
+        let work = Work { job, tiles, batch, first_chunk: chunks.start, slots };
+        let coder = job.options.coder;
+        let mut numbers = self.numbers.as_mut().filter(|_| matches!(coder, Coder::Auto | Coder::Numbers));
+        let mut as_numbers = match &mut numbers {
+            Some(numbers) => Some(numbers.lay_out(&mut frame, work)?),
+            None => None,
+        };
+        let of_numbers = |number: usize| as_numbers.as_ref().map(|laid_out| laid_out.records[number].bytes);
+
+        // Finds the tokens of all chunks, or of those for which they are promising.
+        let source = |(number, estimate): (usize, &LzssEstimate)| Source {
             base: slots.pointer,
             offset: number as u64 * slots.stride,
             bytes: bytes_of(number),
-            params: choice.params,
-            has_matches: choice.has_matches,
-            has_words: choice.has_words,
+            params: estimate.choice.params,
+            has_matches: estimate.choice.has_matches,
+            has_words: estimate.choice.has_words,
             chunk: chunks.start + number as u64,
         };
-        let sources: Vec<Source> = choices.iter().enumerate().map(source).collect();
-        let mut found = self.tokens.find(&mut frame, &sources)?;
-        let laid_out = match job.options.coder {
-            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, &mut found)?),
-            _ => None,
+        let is_wanted = |&(number, estimate): &(usize, &LzssEstimate)| {
+            of_numbers(number).is_none_or(|bytes| CoderOptions::is_promising(estimate.expected, bytes))
         };
-
-        // Places all records in the output.
-        let sections = write_tokens::sections(&found, laid_out.as_ref()).into_iter().enumerate();
-        let record = |(number, tokens)| (Record::new(tokens, bytes_of(number)), bytes_of(number));
-        let records: Vec<(Record, u64)> = sections.map(record).collect();
-        let layout = Layout::new(&records, at, output.len() as u64)?;
-        let mut places = TokenPlaces::new(&found, laid_out.as_ref());
-        let (output_pointer, _) = output.device_ptr_mut(&stream);
-        for (number, ((record, elements), &place)) in records.iter().zip(&layout.places).enumerate() {
-            record.patch(place, chunks.start + number as u64, *elements, &mut places.patches);
-            if record.is_raw {
-                let from = slots.pointer + number as u64 * slots.stride;
-                places.copies.add(from, output_pointer + place + RECORD_HEADER_LEN as u64, *elements);
-                continue;
+        let wanted = || estimates.unwrap_or_default().iter().enumerate().filter(is_wanted);
+        let sources: Vec<Source> = wanted().map(source).collect();
+        let mut as_tokens = match sources.is_empty() {
+            true => None,
+            false => {
+                let mut found = self.tokens.find(&mut frame, &sources)?;
+                let laid_out = match coder {
+                    Coder::Lzss => None,
+                    _ => Some(self.tokens.lay_out(&mut frame, &mut found)?),
+                };
+                Some((found, laid_out))
             }
-            let tokens = (number, &record.tokens);
-            let at = place + TOKENS_AT;
-            places.place(&stream, tokens, &mut found, laid_out.as_ref(), output_pointer, at);
+        };
+        let mut of_tokens: Vec<Option<(usize, Record)>> = (0..chunks.end - chunks.start).map(|_| None).collect();
+        if let Some((found, laid_out)) = &as_tokens {
+            let sections = write_tokens::sections(found, laid_out.as_ref()).into_iter().enumerate();
+            for ((chunk, _), (number, tokens)) in wanted().zip(sections) {
+                of_tokens[chunk] = Some((number, Record::new(tokens)));
+            }
+        }
+
+        // Takes the shortest coding of each chunk: raw before numbers, and numbers before tokens.
+        let lengths: Vec<u64> = of_tokens
+            .iter_mut()
+            .enumerate()
+            .map(|(number, tokens)| {
+                let other = of_numbers(number).unwrap_or(u64::MAX).min(raw_bytes(bytes_of(number)));
+                *tokens = tokens.take().filter(|(_, record)| record.bytes < other);
+                tokens.as_ref().map_or(other, |(_, record)| record.bytes)
+            })
+            .collect();
+        let layout = Layout::new(&lengths, at, output.len() as u64)?;
+        let (output_pointer, _) = output.device_ptr_mut(&stream);
+        let mut places = as_tokens.as_ref().map(|(found, laid_out)| TokenPlaces::new(found, laid_out.as_ref()));
+        let (mut patches, mut copies) = (Patches::default(), Copies::default());
+        let mut number_places = vec![None; lengths.len()];
+        for (number, (tokens, &place)) in of_tokens.iter().zip(&layout.places).enumerate() {
+            let (chunk, bytes) = (chunks.start + number as u64, bytes_of(number));
+            match (tokens, &mut places, &mut as_tokens) {
+                (Some((source, record)), Some(places), Some((found, laid_out))) => {
+                    record.patch(place, chunk, &mut places.patches);
+                    let tokens = (*source, &record.tokens);
+                    places.place(&stream, tokens, found, laid_out.as_ref(), output_pointer, place + TOKENS_AT);
+                }
+                _ if lengths[number] < raw_bytes(bytes) => number_places[number] = Some(place),
+                _ => {
+                    patch_raw(place, chunk, bytes, &mut patches);
+                    let from = slots.pointer + number as u64 * slots.stride;
+                    copies.add(from, output_pointer + place + RECORD_HEADER_LEN as u64, bytes);
+                }
+            }
         }
 
         // Writes the records.
-        self.tokens.write(&stream, &mut found, laid_out, &places, output)?;
+        self.transfer.patch(&stream, &patches, output)?;
+        self.transfer.copy(&stream, &copies)?;
+        if let (Some(numbers), Some(laid_out)) = (numbers, as_numbers.take()) {
+            numbers.write(&mut frame, work, laid_out, &number_places, output)?;
+        }
+        if let (Some((mut found, laid_out)), Some(places)) = (as_tokens, places) {
+            self.tokens.write(&stream, &mut found, laid_out, &places, output)?;
+        }
         layout.checksum(&mut frame, &self.hasher, output)?;
         Ok(layout.lengths)
     }
@@ -259,9 +312,9 @@ struct Layout {
 
 impl Layout {
     /// Places records one after another from byte `at` on, if there is room.
-    fn new(records: &[(Record, u64)], at: u64, room: u64) -> Result<Self> {
+    fn new(lengths: &[u64], at: u64, room: u64) -> Result<Self> {
         // A record is at most as long as its chunk stored raw, which has at most 2^25 bytes.
-        let lengths: Vec<u32> = records.iter().map(|(record, _)| record.bytes as u32).collect();
+        let lengths: Vec<u32> = lengths.iter().map(|&bytes| bytes as u32).collect();
         let mut end = at;
         let place = |&length: &u32| {
             let start = end;

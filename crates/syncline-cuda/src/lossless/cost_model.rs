@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::{
-    CoderOptions, LzssChoice, LzssEstimate, best_lzss, estimate_lzss, lzss_sample, lzss_trials,
-};
+use syncline_core::pipeline::{CoderOptions, LzssEstimate, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 
 use super::tiles::Tiles;
 use crate::device::{Frame, Pinned};
@@ -100,8 +98,8 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// Waits for the choices for these chunks, which are numbered from the first chunk of all, and returns them.
-    pub fn wait(&mut self, chunks: Range<usize>) -> Result<Vec<LzssChoice>> {
+    /// Waits for the best estimates of these chunks, which are numbered from the first chunk of all, and returns them.
+    pub fn wait(&mut self, chunks: Range<usize>) -> Result<Vec<LzssEstimate>> {
         while self.waits[chunks.clone()].iter().any(|&waits| waits > 0) {
             let (task, estimate) = self.results.next().ok_or_else(missing_choice)?;
             let (chunk, trial) = self.tasks[task];

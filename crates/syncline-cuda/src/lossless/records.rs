@@ -30,7 +30,7 @@ pub(super) struct Plane {
 }
 
 /// Consecutive planes with symbols of one size.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct PlaneList {
     /// Number of symbols of all planes, padded to whole groups.
     pub symbols: u64,
@@ -39,7 +39,7 @@ pub(super) struct PlaneList {
 }
 
 impl PlaneList {
-    fn add(&mut self, count: u64) -> Plane {
+    pub fn add(&mut self, count: u64) -> Plane {
         let start = self.symbols;
         self.symbols += count.next_multiple_of(GROUP);
         let codes = count > 0 && count <= MAX_SYMBOLS as u64 - GROUP;
@@ -198,47 +198,48 @@ impl TokenSections {
 }
 
 /// Writes a table of sections.
-fn write_table(to: &mut [u8], lengths: &[u64; SECTIONS]) {
+pub(super) fn write_table(to: &mut [u8], lengths: &[u64; SECTIONS]) {
     for (bytes, length) in to.chunks_exact_mut(4).zip(lengths) {
         // `Record` has been checked to have fewer than 2^32 bytes.
         bytes.copy_from_slice(&(*length as u32).to_le_bytes());
     }
 }
 
-/// The layout of a chunk's record.
+/// The layout of the record of a chunk of tokens.
 #[derive(Debug)]
 pub(super) struct Record {
     /// Size of the record in bytes.
     pub bytes: u64,
-    /// Whether the record stores the elements uncompressed.
-    pub is_raw: bool,
     pub tokens: TokenSections,
 }
 
 impl Record {
-    /// Lays out a record of tokens. `element_bytes` are those of the chunk's elements. If the record is not shorter
-    /// than these, it becomes raw.
-    pub fn new(tokens: TokenSections, element_bytes: u64) -> Self {
-        let (bytes, raw_bytes) = (TOKENS_AT + tokens.section_at(5), RECORD_HEADER_LEN as u64 + element_bytes);
-        let raw_bytes = raw_bytes.next_multiple_of(ALIGNMENT as u64);
-        Self { bytes: bytes.min(raw_bytes), is_raw: bytes >= raw_bytes, tokens }
+    /// Lays out a record of tokens.
+    pub fn new(tokens: TokenSections) -> Self {
+        Self { bytes: TOKENS_AT + tokens.section_at(5), tokens }
     }
 
     /// Adds the bytes of the record that the host knows, except tokens, to `patches`: the header without the hash, the
-    /// table, and zeros between parts. The record starts at byte `at` of the output.
-    pub fn patch(&self, at: u64, chunk: u64, element_bytes: u64, patches: &mut Patches) {
-        let kind = if self.is_raw { ChunkKind::Raw } else { ChunkKind::Lzss };
+    /// table, and zeros between parts. The record is not raw, and starts at byte `at` of the output.
+    pub fn patch(&self, at: u64, chunk: u64, patches: &mut Patches) {
         let mut head = [0; TOKENS_AT as usize];
         // The chunk's size has been checked, so the record has fewer than 2^32 bytes.
-        head[..RECORD_HEADER_LEN].copy_from_slice(&record_header(kind, chunk, self.bytes as u32));
-        if self.is_raw {
-            patches.add(at, &head[..RECORD_HEADER_LEN]);
-            patches.align(at + RECORD_HEADER_LEN as u64 + element_bytes);
-            return;
-        }
+        head[..RECORD_HEADER_LEN].copy_from_slice(&record_header(ChunkKind::Lzss, chunk, self.bytes as u32));
         let mut lengths = [0; SECTIONS];
         lengths[BLOCKS..BLOCKS + 5].copy_from_slice(&self.tokens.lengths);
         write_table(&mut head[RECORD_HEADER_LEN..], &lengths);
         patches.add(at, &head);
     }
+}
+
+/// Returns the bytes of a raw record of so many bytes of elements.
+pub(super) fn raw_bytes(element_bytes: u64) -> u64 {
+    (RECORD_HEADER_LEN as u64 + element_bytes).next_multiple_of(ALIGNMENT as u64)
+}
+
+/// Adds the bytes of a raw record, except its elements, to `patches`: the header without the hash, and zeros behind the
+/// elements. The record starts at byte `at` of the output.
+pub(super) fn patch_raw(at: u64, chunk: u64, element_bytes: u64, patches: &mut Patches) {
+    patches.add(at, &record_header(ChunkKind::Raw, chunk, raw_bytes(element_bytes) as u32));
+    patches.align(at + RECORD_HEADER_LEN as u64 + element_bytes);
 }

@@ -5,8 +5,19 @@ use syncline_core::container::SECTIONS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `lossless/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] =
-    &[HeaderPlane::C, RecordHeader::C, SampleTile::C, NumberChunk::C, NumberBins::C, NumberTile::C, NumberStreams::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[
+    HeaderPlane::C,
+    RecordHeader::C,
+    SampleTile::C,
+    NumberChunk::C,
+    NumberBins::C,
+    NumberTile::C,
+    NumberStreams::C,
+    CodedTile::C,
+    CodedChunk::C,
+    ChunkBins::C,
+    NumberPlaces::C,
+];
 
 /// Maximum number of planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;
@@ -81,8 +92,8 @@ device_struct! {
         pub symbol_bytes: u32,
         /// Groups of the Huffman streams of symbols, masks, and rests; 0 where there is none.
         pub groups: [u32; 3],
-        /// Padding.
-        pub unused: u32,
+        /// 1 if elements that hold the pattern are masked.
+        pub has_pattern: u32,
     }
 }
 
@@ -124,5 +135,92 @@ device_struct! {
         pub rests: u64,
         /// Whether the chunk is to be decoded.
         pub is_wanted: u64,
+    }
+}
+
+device_struct! {
+    /// What a tile of numbers becomes, besides its codes.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct CodedTile {
+        /// The first number that is neither masked nor verbatim, if there is one.
+        pub base: u64,
+        /// The smallest and the largest code.
+        pub low: i64,
+        pub high: i64,
+        /// Codes of the tiles of the chunk before it that are not constant.
+        pub codes_before: u32,
+        /// Verbatim values of the chunk before it.
+        pub verbatim_before: u32,
+        /// Verbatim values.
+        pub verbatim: u32,
+        /// The largest rest.
+        pub greatest_rest: u32,
+        /// Bit 0: all codes are 0. Bits 1 and 2: the kind of its mask. Bit 3: it has a base.
+        pub meta: u32,
+        /// Padding.
+        pub unused: u32,
+    }
+}
+
+device_struct! {
+    /// What the tiles of a chunk of numbers have together.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct CodedChunk {
+        /// The smallest and the largest code of the tiles that are not constant.
+        pub low: i64,
+        pub high: i64,
+        /// Their number.
+        pub codes: u32,
+        /// Verbatim values.
+        pub verbatim: u32,
+        /// The largest rest.
+        pub greatest_rest: u32,
+        /// Padding.
+        pub unused: u32,
+    }
+}
+
+device_struct! {
+    /// How the codes of a chunk are divided into bins.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct ChunkBins {
+        /// The smallest code of each.
+        pub lows: [i64; 256],
+        /// The smallest code of each family, if its cells have equal width.
+        pub cell_lows: [i64; 3],
+        /// Numbers of its first symbol among those of its size, and of its first byte of masks among the bytes.
+        pub symbols_at: u64,
+        pub masks_at: u64,
+        /// Raw bits, and the shift times 2^8.
+        pub sizes: [u16; 256],
+        /// Low bits of the codes of each family, all 0.
+        pub shifts: [u32; 3],
+        /// Binary logarithm of the width of cells of equal width; `OCTAVES` for others.
+        pub cell_shifts: [u32; 3],
+        pub families: u32,
+        pub bins: u32,
+        /// Bins of a symbol.
+        pub tuple: u32,
+        /// Bytes of a symbol.
+        pub symbol_bytes: u32,
+        /// Number of the first bin of the cells of the first family among those of all chunks.
+        pub of_cell: u32,
+        /// Symbols and bytes of masks, without padding.
+        pub symbols: u32,
+        pub mask_bytes: u32,
+        /// Padding.
+        pub unused: u32,
+    }
+}
+
+device_struct! {
+    /// Where the raw bits and the verbatim values of a chunk go in the output.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct NumberPlaces {
+        /// Of the raw bits; `u64::MAX` if there are none, or if the chunk is raw.
+        pub raw_bits: u64,
+        /// Of the positions and the elements of verbatim values; `u64::MAX` likewise.
+        pub positions: u64,
+        pub elements: u64,
     }
 }

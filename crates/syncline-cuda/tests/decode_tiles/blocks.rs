@@ -88,3 +88,30 @@ fn blocks_with_masks_come_back() {
         }
     }
 }
+
+/// Returns the division and the binary logarithm of the lanes in the plan of the first chunk of blocks.
+fn division(bytes: &[u8]) -> [u8; 2] {
+    let (at, length) = table(bytes).record(0);
+    let record = &bytes[at as usize..at as usize + length];
+    let plan = &record[mutants::sections(record)[0].clone()];
+    [plan[3], plan[4]]
+}
+
+/// A part has up to eight units, whose warps decode at the same time.
+#[test]
+fn blocks_of_parts_with_several_units_come_back() {
+    let Some((device, stream)) = device() else { return };
+    let making = Making { tile_size: TileSize::Block, ..Making::default() };
+    let mut random = Random(31);
+    let extents = [64, 64, 65];
+    let mut places = (0..64 * 64 * 65).map(|i| (i % 65, i / 65 % 64, i / 65 / 64));
+    // Noise, but for a corner.
+    let values: Vec<f64> = places.map(|(x, y, z)| if x + y < 40 { 0.01 * z as f64 } else { random.unit() }).collect();
+    let mut divisions = Vec::new();
+    for bound in [0.48, 0.3, 0.16, 0.1] {
+        let made = compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, Bound::Abs(bound), &making);
+        comes_back(device, &stream, &made, &format!("noise {bound}"));
+        divisions.push(division(&made));
+    }
+    assert_eq!(divisions, [[0, 6], [0, 7], [0, 8], [1, 7]]);
+}

@@ -51,6 +51,8 @@ fn streams() -> Vec<Vec<u8>> {
         of(&[20, 33, 18], Bound::Abs(0.5), &large),
         of(&[20, 33, 18], Bound::Abs(0.05), &blocks),
         of(&[3, 70, 75], Bound::Abs(0.02), &blocks),
+        of(&[40, 41, 42], Bound::Abs(0.02), &blocks),
+        of(&[40, 41, 42], Bound::Abs(0.005), &blocks),
     ]
 }
 
@@ -153,4 +155,14 @@ fn mutants_of_a_block_have_the_cpus_verdict() {
 #[test]
 fn mutants_of_blocks_in_slices_have_the_cpus_verdict() {
     mutants_have_the_cpus_verdict(6);
+}
+
+#[test]
+fn mutants_of_a_block_with_two_units_have_the_cpus_verdict() {
+    mutants_have_the_cpus_verdict(7);
+}
+
+#[test]
+fn mutants_of_a_block_in_boxes_have_the_cpus_verdict() {
+    mutants_have_the_cpus_verdict(8);
 }

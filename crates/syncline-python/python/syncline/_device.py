@@ -84,10 +84,7 @@ def compress(array: Any, ordinal: int, choices: dict[str, Any], *, out: Any, str
 
 
 def options_of(choices: dict[str, Any]) -> _core.CudaOptions:
-    """Returns the choices for arrays on a GPU, which has no coder "auto" for lossless streams."""
-    if choices["mode"] == "lossless":
-        # Of a key that is repeated, the last value counts: a coder that was chosen.
-        choices = {**choices, "advanced": f"coder=lzss+huffman,{choices['advanced']}"}
+    """Returns the choices for arrays on a GPU. What it cannot do is left to the CPU if any device may be used."""
     return _core.CudaOptions(choices, choices["device"] == "auto")
 
 

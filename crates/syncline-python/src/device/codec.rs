@@ -21,8 +21,8 @@ use crate::header_fields;
 
 /// Compresses and decompresses arrays in the memory of one GPU, with a workspace that it keeps.
 ///
-/// What the GPU cannot do (lossless streams of some coders, and bounds that resolve to lossless compression) is done on
-/// the CPU if the call allows it: the bytes are those of the CPU in any case.
+/// What the GPU cannot do (lossless streams without an index, and bounds that resolve to lossless compression) is done
+/// on the CPU if the call allows it: the bytes are those of the CPU in any case.
 #[pyclass(frozen, module = "syncline._core")]
 pub struct CudaCompressor {
     codec: Arc<Mutex<Compressor>>,

@@ -106,10 +106,8 @@ impl Compressor {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `input` does not have the length of the array or is
     /// not aligned to its elements, if `output` is too short or not aligned to 16 bytes, and for a bound that the
-    /// element type does not support. [`Error::Gpu`](crate::Error::Gpu) for a coder that the GPU does not have
-    /// (lossless streams need [`Coder::Lzss`](crate::Coder::Lzss) or
-    /// [`Coder::LzssHuffman`](crate::Coder::LzssHuffman)), if the bound resolves to lossless compression, as it does
-    /// for empty arrays, or if the GPU fails.
+    /// element type does not support. [`Error::Gpu`](crate::Error::Gpu) for lossless streams without an index, if an
+    /// error bound resolves to lossless compression, as it does for empty arrays, or if the GPU fails.
     pub unsafe fn compress(
         &mut self,
         input: DeviceBytes,
@@ -273,12 +271,6 @@ impl Compressor {
         if lossless && options.advanced().index != IndexKind::Symbol {
             let text = "GPUs write lossless streams with the symbol index only: use the CPU for those without an index";
             return Err(CudaError::Unsupported(text.into()));
-        }
-        if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {
-            return Err(CudaError::Unsupported(format!(
-                "coder {} is not available on the GPU for lossless streams: use lzss or lzss+huffman, or the CPU",
-                options.coder()
-            )));
         }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }?;

@@ -218,8 +218,7 @@ pub(super) fn error(error: CudaError) -> Error {
     match error {
         CudaError::InvalidArgument(_) | CudaError::NoRoom { .. } => Error::invalid(error.to_string()),
         CudaError::Lossless(reason) => Error::gpu(format!(
-            "{reason}, so that the stream would be lossless: relax the bound, compress losslessly with the coder \
-             lzss+huffman, or use the CPU"
+            "{reason}, so that the stream would be lossless: relax the bound, ask for a lossless stream, or use the CPU"
         )),
         other => failure(other),
     }

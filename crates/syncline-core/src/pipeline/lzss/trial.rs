@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::options::{Coder, CoderOptions};
 use super::EncodeBuffers;
-use super::cost_model::{ChunkModel, LzssChoice, LzssEstimate, sample_runs};
+use super::cost_model::{ChunkModel, LzssEstimate, sample_runs};
 use crate::array::ElementType;
 use crate::geometry::Geometry;
 
@@ -22,12 +22,12 @@ pub fn lzss_trials(element: ElementType, options: &CoderOptions, sampled: u64, e
     model(element, options, sampled as usize, elements).trials()
 }
 
-/// Returns the best choice, given what [`estimate_lzss`] returns for all trials in order. Returns `None` if the
+/// Returns the best estimate, given what [`estimate_lzss`] returns for all trials in order. Returns `None` if the
 /// estimate of the first one is missing.
-pub fn best_lzss(estimates: &[Option<LzssEstimate>]) -> Option<LzssChoice> {
+pub fn best_lzss(estimates: &[Option<LzssEstimate>]) -> Option<LzssEstimate> {
     // The first trial always has an estimate.
     (*estimates.first()?)?;
-    estimates.iter().copied().flatten().reduce(LzssEstimate::shorter).map(|best| best.choice)
+    estimates.iter().copied().flatten().reduce(LzssEstimate::shorter)
 }
 
 /// Estimates one trial for a chunk of `elements` elements. `sample` contains the little-endian elements of the tiles of
@@ -93,7 +93,7 @@ mod tests {
                 let trials = 0..lzss_trials(element, &options, sampled as u64, 40_000);
                 let estimate = |trial| estimate_lzss(element, 40_000, &options, &bytes, trial);
                 let mut estimates: Vec<Option<LzssEstimate>> = trials.map(estimate).collect();
-                let best = best_lzss(&estimates).unwrap();
+                let best = best_lzss(&estimates).unwrap().choice;
                 assert_eq!(best, at_once.choice, "{options:?}");
                 estimates[0] = None;
                 assert_eq!(best_lzss(&estimates), None);

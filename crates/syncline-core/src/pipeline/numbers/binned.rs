@@ -9,11 +9,10 @@ use crate::numbers::tuples::{TUPLES, most_bins, pack};
 use crate::predict::word::Word;
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// Codes in a row that are sampled, and the distance between such rows.
-const SAMPLED_ROW: usize = 64;
-const SAMPLED_DISTANCE: usize = 512;
-/// Fewest codes of which a sample is taken.
-const FEWEST_SAMPLED: usize = 1 << 17;
+/// Codes in a row that are sampled.
+pub(super) const SAMPLED_ROW: usize = 64;
+/// Most codes of a sample.
+pub(super) const MOST_SAMPLED: usize = 1 << 15;
 /// Bits of a symbol in a codebook, and of a bin.
 const SYMBOL_BITS: u64 = 9;
 const BIN_BITS: u64 = 24;
@@ -23,7 +22,7 @@ const MOST_ZEROS_COUNTED: usize = 1 << 13;
 /// The bins of a chunk, and the cells by which the encoder finds them.
 pub(super) struct Binned {
     /// Low bits that are 0, and cells of what is left, of each family.
-    families: Vec<(u8, Cells)>,
+    pub families: Vec<(u8, Cells)>,
     pub binning: Binning,
     pub tuple: usize,
     /// The number of symbols.
@@ -33,28 +32,26 @@ pub(super) struct Binned {
 }
 
 impl Binned {
-    /// Chooses the bins for codes, and how many of them make a symbol.
-    pub fn choose<W: Word>(codes: &[W], predictor: u8) -> Self {
-        let weight = if codes.len() >= FEWEST_SAMPLED { SAMPLED_DISTANCE / SAMPLED_ROW } else { 1 };
-        let rows: Vec<&[W]> = codes.chunks(SAMPLED_ROW).step_by(weight).collect();
+    /// Chooses the bins for `count` codes in a range, of which [`sample_codes`] takes a sample, and how many of them make
+    /// a symbol.
+    pub fn choose<W: Word>(sample: &[W], count: usize, range: Range, predictor: u8) -> Self {
+        let weight = weight_of(count);
+        let rows: Vec<&[W]> = sample.chunks(SAMPLED_ROW).collect();
         let shifts = trailing_zeros(&rows);
-        let ranges = match shifts.len() {
-            1 => vec![simd::run(FindRange(codes))],
-            _ => ranges_of_families(codes, &shifts),
-        };
         let families = |equal: bool| -> Option<Vec<Family>> {
-            let family = |(&shift, &range): (&u8, &Range)| {
+            let family = |&shift: &u8| {
+                let range = Range { low: range.low >> shift, high: range.high >> shift };
                 let cells = if equal { Cells::equal(range)? } else { Cells::Octaves };
                 Some(Family { shift, cells, range, counts: Box::new([0; MAX_CELLS]) })
             };
-            shifts.iter().zip(&ranges).filter(|(_, range)| range.low <= range.high).map(family).collect()
+            shifts.iter().map(family).collect()
         };
         let mut kinds: Vec<Vec<Family>> = families(false).into_iter().collect();
         if predictor == 0 {
             kinds.extend(families(true));
         }
         let counted = kinds.into_iter().map(|mut families| {
-            let mut places = Vec::with_capacity(codes.len() / weight + SAMPLED_ROW);
+            let mut places = Vec::with_capacity(sample.len());
             simd::run(FindPlaces { rows: &rows, kinds: &kinds_of(&families), places: &mut places });
             for &place in &places {
                 families[usize::from(place) / MAX_CELLS].counts[usize::from(place) % MAX_CELLS] += 1;
@@ -109,6 +106,17 @@ impl Binned {
     }
 }
 
+/// Returns the share of codes that are sampled, as one of so many rows.
+pub(super) fn weight_of(count: usize) -> usize {
+    count.div_ceil(MOST_SAMPLED).max(1)
+}
+
+/// Writes the codes that are sampled of a chunk's, some rows that are spread evenly, to `sample`.
+pub(super) fn sample_codes<W: Word>(codes: &[W], sample: &mut Vec<W>) {
+    sample.clear();
+    codes.chunks(SAMPLED_ROW).step_by(weight_of(codes.len())).for_each(|row| sample.extend_from_slice(row));
+}
+
 /// Returns the number of the last family that a code may be in; 0 is in the first one.
 #[inline(always)]
 fn family_of(shifts: impl DoubleEndedIterator<Item = u8> + ExactSizeIterator, code: i64) -> usize {
@@ -152,18 +160,6 @@ impl<W: Word> Kernel for FindPlaces<'_, W> {
             }
         }
     }
-}
-
-/// Returns the range of the codes of each family without their low bits.
-fn ranges_of_families<W: Word>(codes: &[W], shifts: &[u8]) -> Vec<Range> {
-    let mut ranges = vec![Range { low: i64::MAX, high: i64::MIN }; shifts.len()];
-    for code in codes {
-        let family = family_of(shifts.iter().copied(), code.signed());
-        let range = &mut ranges[family];
-        let code = code.signed() >> shifts[family];
-        *range = range.with(Range { low: code, high: code });
-    }
-    ranges
 }
 
 /// Returns the shifts of the families that codes are divided into: 0, and up to two numbers of low bits that are 0
@@ -243,22 +239,6 @@ fn estimated_bits(
     let bits = weight * (coded + (raw << LOG_BITS)) + ((used * SYMBOL_BITS + bins as u64 * BIN_BITS) << LOG_BITS);
     let commonest = (0..symbols).max_by_key(|&symbol| counts[symbol]).unwrap_or(0);
     (bits, commonest as u16)
-}
-
-struct FindRange<'a, W>(&'a [W]);
-
-impl<W: Word> Kernel for FindRange<'_, W> {
-    type Output = Range;
-
-    #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> Range {
-        let (mut low, mut high) = (i64::MAX, i64::MIN);
-        for &code in self.0 {
-            low = low.min(code.signed());
-            high = high.max(code.signed());
-        }
-        Range { low, high }
-    }
 }
 
 /// Finds the bins of a tile's codes, and writes their raw bits.

@@ -16,7 +16,7 @@ use crate::quantize::mask::MaskKind;
 /// Elements of the tiles of a chunk that predictions are compared on.
 const SAMPLED_OF_TILES: usize = 1 << 14;
 /// Elements of a chunk that numbers are looked for among.
-const SAMPLED_ELEMENTS: usize = 1024;
+pub const SAMPLED_ELEMENTS: usize = 1024;
 /// A value that this share of the sample holds may be masked.
 const LEAST_PATTERN_SHARE: usize = 128;
 /// Bits of the position of a verbatim value.
@@ -45,24 +45,22 @@ impl<W: Word> Default for Sample<W> {
 }
 
 /// A tile of the sample: its extent and its elements.
-type SampledTile<'a, W> = ([usize; 3], &'a [W]);
+pub(super) type SampledTile<'a, W> = ([usize; 3], &'a [W]);
 
-/// Chooses the plan of a chunk with these tiles, but for the bins of a symbol.
+/// Chooses the plan of a chunk with these sampled elements and tiles, but for the bins of a symbol.
 pub(super) fn choose<W: Word>(
     element: ElementType,
     axes: usize,
-    tiles: &[Tile],
-    elements: &[W],
+    (elements, tiles): (&[W], &[SampledTile<'_, W>]),
     memory: &mut Sample<W>,
 ) -> Plan {
     let pattern = likely_pattern(element, elements);
-    let sampled = sampled_elements(elements, |word| Some(word.widen()) != pattern);
-    let tiles = sampled_tiles(tiles, elements);
+    let sampled: Vec<W> = elements.iter().copied().filter(|word| Some(word.widen()) != pattern).collect();
     let widest = (1 << axes) - 1;
     let plain = Plan { number: Number::Ordered, pattern: None, predictor: widest, centre: 0, tuple: 1 };
     let (mut best, mut least) = (plain, u64::MAX);
     let mut consider = |plan: Plan, memory: &mut Sample<W>| {
-        let bits = memory.bits(&plan, element, &tiles);
+        let bits = memory.bits(&plan, element, tiles);
         if bits < least {
             (least, best) = (bits, plan);
         }
@@ -77,37 +75,40 @@ pub(super) fn choose<W: Word>(
     for predictor in predictors(axes).filter(|&predictor| predictor != widest) {
         consider(Plan { predictor, ..chosen }, memory);
     }
-    let centre = memory.commonest(&best, element, &tiles);
+    let centre = memory.commonest(&best, element, tiles);
     Plan { centre, ..best }
 }
 
 /// Returns elements that are spread evenly.
-fn sampled_elements<W: Word>(elements: &[W], keep: impl Fn(W) -> bool) -> Vec<W> {
+pub(super) fn sampled_elements<W: Word>(elements: &[W]) -> Vec<W> {
     let lot = elements.len().div_ceil(SAMPLED_ELEMENTS).max(1);
     let lots = elements.chunks(lot).enumerate();
-    lots.map(|(number, lot)| lot[place_in_lot(number as u32, lot.len() as u64) as usize]).filter(|&w| keep(w)).collect()
+    lots.map(|(number, lot)| lot[place_in_lot(number as u32, lot.len() as u64) as usize]).collect()
 }
 
-/// Returns tiles that are spread evenly, with their elements.
-fn sampled_tiles<'a, W: Word>(tiles: &[Tile], elements: &'a [W]) -> Vec<SampledTile<'a, W>> {
-    let lot = (tiles.len() * tiles[0].len()).div_ceil(SAMPLED_OF_TILES).min(tiles.len()).max(1);
-    let mut next = 0;
-    let mut sampled = Vec::new();
-    for (number, lot) in tiles.chunks(lot).enumerate() {
-        let place = place_in_lot(number as u32, lot.len() as u64) as usize;
-        for (i, tile) in lot.iter().enumerate() {
-            if i == place {
-                sampled.push((tile.extent, &elements[next..next + tile.len()]));
-            }
-            next += tile.len();
+/// Returns the numbers of the sampled tiles of a chunk with so many tiles, of which the first has `first` elements:
+/// tiles that are spread evenly.
+pub(super) fn sampled_numbers(tiles: usize, first: usize) -> Vec<usize> {
+    let lot = (tiles * first).div_ceil(SAMPLED_OF_TILES).min(tiles).max(1);
+    let lots = (0..tiles).step_by(lot).enumerate();
+    lots.map(|(number, from)| from + place_in_lot(number as u32, lot.min(tiles - from) as u64) as usize).collect()
+}
+
+/// Returns the sampled tiles with their elements.
+pub(super) fn sampled_tiles<'a, W: Word>(tiles: &[Tile], elements: &'a [W]) -> Vec<SampledTile<'a, W>> {
+    let mut numbers = sampled_numbers(tiles.len(), tiles[0].len()).into_iter().peekable();
+    let (mut next, mut sampled) = (0, Vec::new());
+    for (number, tile) in tiles.iter().enumerate() {
+        if numbers.next_if_eq(&number).is_some() {
+            sampled.push((tile.extent, &elements[next..next + tile.len()]));
         }
+        next += tile.len();
     }
     sampled
 }
 
-/// Returns the bits of NaN, or else of the smallest or the largest element, that many elements hold.
-fn likely_pattern<W: Word>(element: ElementType, elements: &[W]) -> Option<u64> {
-    let sample = sampled_elements(elements, |_| true);
+/// Returns the bits of NaN, or else of the smallest or the largest element, that many elements of a sample hold.
+fn likely_pattern<W: Word>(element: ElementType, sample: &[W]) -> Option<u64> {
     let infinity = match element {
         ElementType::F32 => 0x7f80_0000,
         ElementType::F64 => 0x7ff0_0000_0000_0000,

@@ -1,13 +1,14 @@
 //! Encoding of a chunk of numbers.
 
-use super::binned::Binned;
-use super::choose::{Sample, choose};
+use super::binned::{Binned, sample_codes};
+use super::choose::{Sample, choose, sampled_elements, sampled_tiles};
 use super::tile::{TileMemory, code_tile};
 use super::{GROUP, Plan, TileState};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_bases, write_sparse};
 use crate::geometry::Tile;
 use crate::huffman::{self, EncodeOptions};
 use crate::numbers::bins::write_bins;
+use crate::numbers::cells::Range;
 use crate::numbers::raw_bits::{PADDING, RawBits};
 use crate::predict::word::Word;
 use crate::quantize::mask::MaskKind;
@@ -18,6 +19,7 @@ pub(super) struct Buffers<W> {
     sample: Sample<W>,
     /// The codes of the tiles that are not constant.
     codes: Vec<W>,
+    sampled: Vec<W>,
     rests: Vec<u16>,
     symbols: Vec<u16>,
     narrow: Vec<u8>,
@@ -30,6 +32,7 @@ impl<W: Word> Default for Buffers<W> {
         Self {
             sample: Sample::default(),
             codes: Vec::new(),
+            sampled: Vec::new(),
             rests: Vec::new(),
             symbols: Vec::new(),
             narrow: Vec::new(),
@@ -72,9 +75,14 @@ fn write<W: Word>(
     (buffers, huffman): (&mut Buffers<W>, &mut huffman::EncodeScratch),
     out: &mut Vec<u8>,
 ) {
-    let mut plan = choose(header.element_type, axes, tiles, elements, &mut buffers.sample);
+    let sample = (&*sampled_elements(elements), &*sampled_tiles(tiles, elements));
+    let mut plan = choose(header.element_type, axes, sample, &mut buffers.sample);
     let coded = code_tiles(header, &plan, (tiles, elements), buffers);
-    let binned = (!buffers.codes.is_empty()).then(|| Binned::choose(&buffers.codes, plan.predictor));
+    let binned = (!buffers.codes.is_empty()).then(|| {
+        let Buffers { codes, sampled, .. } = &mut *buffers;
+        sample_codes(codes, sampled);
+        Binned::choose(sampled, codes.len(), Range::of(codes), plan.predictor)
+    });
     if let Some(binned) = &binned {
         plan.tuple = binned.tuple;
     }
@@ -117,6 +125,7 @@ fn write<W: Word>(
         sections.section(out, |out| huffman::encode(&padded(coded.masks, 0), &[], &options, huffman, out));
     }
     if plan.number.has_rest() {
+        let options = EncodeOptions { zero_bit_symbol: Some(0), ..options };
         let rests = padded(std::mem::take(&mut buffers.rests), 0);
         sections.section(out, |out| huffman::encode(&rests, &[], &options, huffman, out));
         buffers.rests = rests;
