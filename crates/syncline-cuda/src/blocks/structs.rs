@@ -3,7 +3,7 @@
 use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::contexts::table::TABLE_LOG2;
 use syncline_core::contexts::{CODE_LIMIT, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
-use syncline_core::pipeline::blocks::UNIT_LOG2;
+use syncline_core::pipeline::blocks::BOX_LOG2;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
@@ -58,7 +58,7 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("NEAR_TABLES", NEAR_TABLES as u64),
     ("MAX_LANES_LOG2", MOST_LANES_LOG2 as u64),
     ("LANE_ELEMENTS", ELEMENTS_OF_LANE as u64),
-    ("BOX_LOG2", UNIT_LOG2 as u64),
+    ("BOX_LOG2", BOX_LOG2 as u64),
     ("CODE_LIMIT", CODE_LIMIT as u64),
     ("TABLE_ROOM", TABLE_ROOM as u64),
     ("TRIED_PLANS", TRIED_PLANS as u64),
