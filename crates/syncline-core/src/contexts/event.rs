@@ -108,6 +108,17 @@ impl EventCounts {
         std::array::from_fn(|symbol| self.0[pair_of(symbol, context)])
     }
 
+    /// Returns the number of events.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|&count| u64::from(count)).sum()
+    }
+
+    /// Returns the number of bits behind the symbols in a context.
+    pub fn bits_behind(&self, context: usize) -> u64 {
+        let counts = self.of_context(context);
+        counts.iter().zip(0..).map(|(&count, symbol)| u64::from(count) * u64::from(Symbol::bits_of(symbol))).sum()
+    }
+
     /// Returns the counts of the symbols in each context.
     pub fn of_contexts(&self) -> Box<[Counts; CONTEXTS]> {
         let counts: Vec<Counts> = (0..CONTEXTS).map(|context| self.of_context(context)).collect();

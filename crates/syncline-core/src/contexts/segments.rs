@@ -8,7 +8,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use append::{UnitEvents, append};
+pub use append::PartEvents;
 pub use read::read;
 
 use super::activity::{Contexts, FIRST_GAP_OCTAVE, GAP_OCTAVES};

@@ -5,34 +5,47 @@ use super::avx2;
 use super::{LEAST_QUIET, QUIET_FOR_FOUND, ROOM, SEGMENT, expected_events};
 use crate::contexts::activity::Contexts;
 use crate::contexts::event::{Event, EventCounts};
-use crate::contexts::lanes::Events;
+use crate::contexts::lanes::{Events, ListEnd};
 use crate::contexts::symbol::{code_of_mask, code_of_number};
 use crate::simd::InstructionSet;
 
-/// The events of a unit that are coded, and where each list of them ends.
+/// The events of a part that are coded, and where each list of them ends.
 #[derive(Debug, Default)]
-pub struct UnitEvents {
+pub struct PartEvents {
     pub(super) events: Vec<Event>,
-    pub(super) ends: Vec<u32>,
-    lanes: usize,
+    pub(super) ends: Vec<ListEnd>,
 }
 
-impl UnitEvents {
-    /// Begins a unit that is coded by so many states.
-    pub fn begin(&mut self, lanes: usize) {
+impl PartEvents {
+    /// Forgets all events.
+    pub fn clear(&mut self) {
         self.events.clear();
         self.ends.clear();
-        self.lanes = lanes;
     }
 
-    /// Returns the events, and the number of states that they are coded by.
-    pub fn get(&self) -> (Events<'_>, usize) {
-        (Events { events: &self.events, ends: &self.ends }, self.lanes)
+    /// Returns the number of events.
+    pub fn count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Returns what belongs to a unit: its number, and how many units the part has.
+    pub fn of_unit(&self, unit: [usize; 2]) -> Events<'_> {
+        Events { events: &self.events, ends: &self.ends, unit }
+    }
+
+    /// Appends the events of a class, whose elements have the events `all`, and counts them.
+    #[inline(always)]
+    pub fn append<I: InstructionSet>(&mut self, isa: I, all: &[Event], contexts: &Contexts, counts: &mut EventCounts) {
+        let first = self.events.len();
+        for (number, segment) in (0..).zip(all.chunks(SEGMENT)) {
+            self.append_segment(isa, (number, segment), contexts);
+        }
+        counts.count(&self.events[first..]);
     }
 
     /// Appends the events of the elements of a segment.
     #[inline(always)]
-    fn append<I: InstructionSet>(&mut self, isa: I, segment: &[Event], contexts: &Contexts) {
+    fn append_segment<I: InstructionSet>(&mut self, isa: I, (number, segment): (u32, &[Event]), contexts: &Contexts) {
         let [zero, mask] = expected_events(contexts);
         let is_expected = |event: Event| event == zero || event == mask;
         let is_quiet = |event: Event| event.context() == zero.context() || event.context() == mask.context();
@@ -43,13 +56,13 @@ impl UnitEvents {
         }
         let found = quiet - expected;
         if (quiet as usize) < LEAST_QUIET {
-            return self.append_list(segment);
+            return self.append_list(number, segment);
         }
         if found as usize * QUIET_FOR_FOUND > quiet as usize {
-            self.append_list(&[Event::new(code_of_mask(0), contexts.count)]);
-            return self.append_list(segment);
+            self.append_list(number, &[Event::new(code_of_mask(0), contexts.count)]);
+            return self.append_list(number, segment);
         }
-        self.append_list(&[Event::new(code_of_number(found), contexts.count)]);
+        self.append_list(number, &[Event::new(code_of_number(found), contexts.count)]);
         if found > 0 {
             let (mut gap, of_gaps) = (0, contexts.of_gaps(quiet as usize, found as usize));
             for &event in segment.iter().filter(|&&event| is_quiet(event)) {
@@ -60,25 +73,25 @@ impl UnitEvents {
                     gap = 0;
                 }
             }
-            self.end_list();
+            self.end_list(number);
         }
         if (expected as usize) < segment.len() {
             let first = self.events.len();
             self.events.resize(first + segment.len() + ROOM, Event::NONE);
             let count = keep_coded(isa, segment, contexts, &mut self.events[first..]);
             self.events.truncate(first + count);
-            self.end_list();
+            self.end_list(number);
         }
     }
 
     #[inline(always)]
-    fn append_list(&mut self, events: &[Event]) {
+    fn append_list(&mut self, segment: u32, events: &[Event]) {
         self.events.extend_from_slice(events);
-        self.end_list();
+        self.end_list(segment);
     }
 
-    fn end_list(&mut self) {
-        self.ends.push(self.events.len() as u32);
+    fn end_list(&mut self, segment: u32) {
+        self.ends.push(ListEnd { segment, end: self.events.len() as u32 });
     }
 }
 
@@ -107,23 +120,4 @@ pub(super) fn keep_coded_by_one(segment: &[Event], contexts: &Contexts, out: &mu
         count += usize::from(!expected.contains(&event));
     }
     count
-}
-
-/// Appends the events of a class, whose elements have the events `all`, to those of the units of its part, and counts
-/// them.
-#[inline(always)]
-pub fn append<I: InstructionSet>(
-    isa: I,
-    all: &[Event],
-    contexts: &Contexts,
-    units: &mut [UnitEvents],
-    counts: &mut EventCounts,
-) {
-    let of_part = units.len();
-    for (number, segment) in all.chunks(SEGMENT).enumerate() {
-        let unit = &mut units[number % of_part];
-        let first = unit.events.len();
-        unit.append(isa, segment, contexts);
-        counts.count(&unit.events[first..]);
-    }
 }

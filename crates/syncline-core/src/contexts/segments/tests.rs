@@ -6,7 +6,7 @@ use super::*;
 use crate::contexts::activity::KINDS;
 use crate::contexts::bits::PackedWriter;
 use crate::contexts::event::EventCounts;
-use crate::contexts::lanes::{Decoder, Encoder, Events, NO_TABLE, SlotTables};
+use crate::contexts::lanes::{Decoder, Encoder, Events, ListEnd, NO_TABLE, SlotTables};
 use crate::contexts::symbol::{CODE_LIMIT, MASKS, code_of_number};
 use crate::contexts::table::Tables;
 use crate::simd::{self, InstructionSet, Kernel};
@@ -43,7 +43,7 @@ impl Kernel for ReadClasses<'_, '_> {
 /// Appends the events of classes.
 struct AppendClasses<'a> {
     classes: &'a [Class],
-    units: &'a mut [UnitEvents],
+    part: &'a mut PartEvents,
     counts: &'a mut EventCounts,
 }
 
@@ -53,7 +53,7 @@ impl Kernel for AppendClasses<'_> {
     #[inline(always)]
     fn run<I: InstructionSet>(self, isa: I) {
         for (kind, all) in self.classes {
-            append(isa, all, &Contexts::of_kind(*kind), self.units, self.counts);
+            self.part.append(isa, all, &Contexts::of_kind(*kind), self.counts);
         }
     }
 }
@@ -91,13 +91,11 @@ fn class(seed: u32, len: usize, masks: bool, noisy: bool) -> Class {
     (kind, events)
 }
 
-/// Returns units with the events of classes, and how often each occurs.
-fn units_of(classes: &[Class], units: usize, lanes: usize) -> (Vec<UnitEvents>, EventCounts) {
-    let mut of_part: Vec<UnitEvents> = (0..units).map(|_| UnitEvents::default()).collect();
-    of_part.iter_mut().for_each(|unit| unit.begin(lanes));
-    let mut counts = EventCounts::default();
-    simd::run(AppendClasses { classes, units: &mut of_part, counts: &mut counts });
-    (of_part, counts)
+/// Returns the events of classes, and how often each occurs.
+fn part_of(classes: &[Class]) -> (PartEvents, EventCounts) {
+    let (mut part, mut counts) = (PartEvents::default(), EventCounts::default());
+    simd::run(AppendClasses { classes, part: &mut part, counts: &mut counts });
+    (part, counts)
 }
 
 proptest! {
@@ -115,7 +113,7 @@ proptest! {
     ) {
         let classes: Vec<Class> =
             lens.iter().zip(seed..).map(|(&len, seed)| class(seed, len, masks, noisy)).collect();
-        let (units, counts) = units_of(&classes, 1 << units_log2, 1 << lanes_log2);
+        let (part, counts) = part_of(&classes);
         let mut counts = counts.of_contexts();
         if shares_tables {
             // As few tables as there can be: contexts of quiet elements have that of others.
@@ -123,13 +121,14 @@ proptest! {
             *counts = [[0; _]; _];
             counts[0] = sum;
         }
-        let tables = Tables::build(&counts, &mut PackedWriter::default());
+        let (tables, _) = Tables::build(&counts, &mut PackedWriter::default());
         let mut encoder = Encoder::new(&tables);
-        let words: Vec<Vec<u8>> = units.iter().map(|unit| {
-            let ((events, lanes), mut words) = (unit.get(), Vec::new());
-            encoder.encode(events, lanes, &mut words);
+        let of_unit = |unit| {
+            let mut words = Vec::new();
+            encoder.encode(part.of_unit([unit, 1 << units_log2]), 1 << lanes_log2, &mut words);
             words
-        }).collect();
+        };
+        let words: Vec<Vec<u8>> = (0..1 << units_log2).map(of_unit).collect();
         prop_assert!(noisy || masks || words.iter().all(Vec::is_empty));
         let of_words = words.iter().map(|words| match words.is_empty() {
             true => None,
@@ -148,8 +147,8 @@ proptest! {
         lanes_log2 in 0u32..6,
     ) {
         let classes = [class(seed, 5000, true, true)];
-        let (_, counts) = units_of(&classes, 1, 1);
-        let tables = SlotTables::new(&Tables::build(&counts.of_contexts(), &mut PackedWriter::default()));
+        let (_, counts) = part_of(&classes);
+        let tables = SlotTables::new(&Tables::build(&counts.of_contexts(), &mut PackedWriter::default()).0);
         let mut bytes = bytes;
         let lanes = 1 << lanes_log2;
         bytes[..4 * lanes].iter_mut().skip(3).step_by(4).for_each(|highest| *highest |= 1);
@@ -203,8 +202,9 @@ fn vectors_do_what_single_elements_do() {
 
 /// Returns the events of a segment, and the end of each of its lists.
 fn lists_of(all: &[Event], kind: usize) -> (Vec<Event>, Vec<u32>) {
-    let (units, _) = units_of(&[(kind, all.to_vec())], 1, 1);
-    (units[0].events.clone(), units[0].ends.clone())
+    let (part, _) = part_of(&[(kind, all.to_vec())]);
+    assert!(part.ends.iter().all(|list| list.segment == 0));
+    (part.events, part.ends.iter().map(|list| list.end).collect())
 }
 
 #[test]
@@ -247,9 +247,10 @@ fn gaps_beyond_the_last_quiet_element_find_nothing() {
     let events = [number(3, contexts.count), gap(1000), gap(23), gap(0), Event::new(5, contexts.found)];
     let mut counts = EventCounts::default();
     counts.count(&events);
-    let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
+    let (tables, _) = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
     let mut words = Vec::new();
-    Encoder::new(&tables).encode(Events { events: &events, ends: &[1, 4, 5] }, 1, &mut words);
+    let ends = [1, 4, 5].map(|end| ListEnd { segment: 0, end });
+    Encoder::new(&tables).encode(Events { events: &events, ends: &ends, unit: [0, 1] }, 1, &mut words);
     let tables = SlotTables::new(&tables);
     let classes = [(0, vec![Event::new(0, contexts.quiet()); SEGMENT])];
     let units = vec![Some(Decoder::new(&words, 1).unwrap())];
