@@ -23,12 +23,19 @@ pub struct Arguments {
     /// Instead, lint and test what works with Zarr: the feature of the command, and the crate for zarrs
     #[arg(long)]
     zarr: bool,
+    /// Instead, run the tests that take too long for every change
+    #[arg(long, conflicts_with = "zarr")]
+    ignored: bool,
 }
 
 /// Runs each step and stops at the first that fails. The tests come last, so that their summary ends the output.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.zarr {
         return check_zarr(arguments.no_tests);
+    }
+    if arguments.ignored {
+        // No examples in documentation: those that are ignored there do not compile alone.
+        return cargo(&["test", "--tests", "--", "--ignored"]);
     }
     cargo(&["fmt", "--all", "--check"])?;
     check_columns()?;

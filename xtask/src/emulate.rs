@@ -95,7 +95,10 @@ fn build() -> Result<PathBuf> {
     let driver = folder.join(format!("{}cuda{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
     let built = format!("{}cuda_emulator{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let built = target.join("release").join(built);
-    std::fs::copy(&built, &driver).with_context(|| format!("copying {}", built.display()))?;
+    // In place of the old one at once: programs of another task may have loaded it.
+    let copy = folder.join(format!("{}.new", std::process::id()));
+    std::fs::copy(&built, &copy).with_context(|| format!("copying {}", built.display()))?;
+    std::fs::rename(&copy, &driver).with_context(|| format!("replacing {}", driver.display()))?;
     Ok(driver)
 }
 

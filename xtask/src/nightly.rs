@@ -19,8 +19,9 @@ pub struct Arguments {
 /// Names the tasks that failed.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let fuzz = arguments.fuzz.to_string();
-    let tasks: [(&[&str], Option<&str>); 8] = [
+    let tasks: [(&[&str], Option<&str>); 9] = [
         (&["check"], None),
+        (&["check", "--ignored"], None),
         (&["check", "--zarr"], None),
         // Every specialization for every architecture, as users compile them.
         (&["nvrtc"], None),

@@ -39,9 +39,9 @@ impl Stopwatch {
 fn processor_seconds() -> Option<f64> {
     #[cfg(target_os = "linux")]
     {
-        use rustix::time::{ClockId, clock_gettime};
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        Some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+        use nix::time::{ClockId, clock_gettime};
+        let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).ok()?;
+        Some(time.tv_sec() as f64 + time.tv_nsec() as f64 * 1e-9)
     }
     #[cfg(not(target_os = "linux"))]
     None

@@ -54,6 +54,7 @@ fn ratio_and_zeros(generator: Generator, scale: f64) -> (f64, f64) {
 /// originals. Most fields become smoother with their size; these are the smallest scales that are close to the full
 /// one.
 #[test]
+#[ignore = "takes long"]
 fn ratios_are_near_the_papers() {
     for (generator, scale, tolerance) in [
         (Generator::Nyx, 0.3, 0.10),
@@ -72,6 +73,7 @@ fn ratios_are_near_the_papers() {
 
 /// Sparse fields have almost only zero deltas and noisy ones hardly any, which determines the speed of decoders.
 #[test]
+#[ignore = "takes long"]
 fn zero_deltas_are_as_common_as_in_the_reference_implementation() {
     for (generator, scale, low, high) in [
         (Generator::Nyx, 0.25, 0.88, 0.98),
