@@ -1,5 +1,5 @@
 //! Codes of interpolated blocks as bits: symbols, the contexts that choose their distributions, and rANS
-//! (`docs/FORMAT.md`, "Codes by contexts").
+//! (`docs/FORMAT.md`, "Blocks (kind 4)").
 //!
 //! Large codes stand next to large codes. The magnitudes of the codes around an element, which the decoder already
 //! knows, choose one of several static distributions for the element's own code.
