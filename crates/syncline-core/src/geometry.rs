@@ -35,7 +35,7 @@ pub enum TileSize {
 }
 
 /// Binary logarithm of the most elements of a block.
-pub const BLOCK_LOG2: u32 = 18;
+const BLOCK_LOG2: u32 = 18;
 
 /// Returns extents that are powers of two, none above that of `most`, whose product is 2^`log2` or as large as `most`
 /// allows, and which differ as little as possible, with the faster axes the longer ones.

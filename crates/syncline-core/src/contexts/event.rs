@@ -23,6 +23,7 @@ impl Event {
     pub(super) const PAIR_SHIFT: u32 = 16;
     pub(super) const SYMBOL_SHIFT: u32 = Self::PAIR_SHIFT + CONTEXT_LOG2;
     pub(super) const BITS_MASK: u32 = (1 << Self::PAIR_SHIFT) - 1;
+    pub(super) const CONTEXT_MASK: u32 = NO_CONTEXT << Self::PAIR_SHIFT;
 
     /// Nothing, with which groups of events are filled up.
     pub const NONE: Self = Self(NO_CONTEXT << Self::PAIR_SHIFT);
@@ -37,7 +38,7 @@ impl Event {
     /// Returns the event with another context.
     #[inline(always)]
     pub fn with_context(self, context: u8) -> Self {
-        Self(self.0 & !(NO_CONTEXT << Self::PAIR_SHIFT) | u32::from(context) << Self::PAIR_SHIFT)
+        Self(self.0 & !Self::CONTEXT_MASK | u32::from(context) << Self::PAIR_SHIFT)
     }
 
     /// Returns the first of the events of a symbol.
@@ -105,6 +106,17 @@ impl EventCounts {
     /// Returns the counts of the symbols in a context.
     pub fn of_context(&self, context: usize) -> Counts {
         std::array::from_fn(|symbol| self.0[pair_of(symbol, context)])
+    }
+
+    /// Returns the number of events.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|&count| u64::from(count)).sum()
+    }
+
+    /// Returns the number of bits behind the symbols in a context.
+    pub fn bits_behind(&self, context: usize) -> u64 {
+        let counts = self.of_context(context);
+        counts.iter().zip(0..).map(|(&count, symbol)| u64::from(count) * u64::from(Symbol::bits_of(symbol))).sum()
     }
 
     /// Returns the counts of the symbols in each context.

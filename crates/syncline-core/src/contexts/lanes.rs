@@ -7,31 +7,21 @@
 mod avx2;
 mod encode;
 
-pub use encode::{Encoder, Events};
+pub use encode::{Encoder, Events, ListEnd};
 
 use super::activity::{CONTEXTS, Contexts, is_of_elements, is_quiet};
 use super::symbol::{FIRST_MASK, SYMBOLS, Symbol};
 use super::table::{TABLE_LOG2, TOTAL, Table, Tables};
-use crate::geometry::BLOCK_LOG2;
 use crate::simd::InstructionSet;
 
 /// Most states of a unit.
 pub const MOST_LANES: usize = 32;
-
-/// Most states of a part of a block, as a binary logarithm.
-pub const MOST_LANES_OF_PART_LOG2: u8 = 8;
 
 /// States are at least this after each event. The decoder ends with it.
 const LOWEST: u32 = 1 << 16;
 
 /// Raw bits that are taken together with a symbol: as many as a state always has beside it.
 const FIRST_BITS: u32 = 16 - TABLE_LOG2;
-
-/// Returns the number of states of a part of a block of so many elements. A whole block has 2^`log2` of them.
-pub fn lanes_of(elements: usize, log2: u8) -> usize {
-    let states = (elements as u64) << log2 >> BLOCK_LOG2;
-    1 << states.max(1).ilog2()
-}
 
 /// The tables of a chunk for the decoder: what each slot of each table stands for, see `Slot`.
 ///
@@ -268,9 +258,14 @@ mod tests {
                 .collect();
             let mut counts = EventCounts::default();
             counts.count(&events);
-            let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
+            let (tables, _) = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
             let (ends, lanes, mut out) = ([0, 1, 34, 35, 4000, 5000], 1 << log2, Vec::new());
-            let words = Encoder::new(&tables).encode(Events { events: &events, ends: &ends }, lanes, &mut out);
+            let list_ends = ends.map(|end| ListEnd { segment: 0, end });
+            let words = Encoder::new(&tables).encode(
+                Events { events: &events, ends: &list_ends, unit: [0, 1] },
+                lanes,
+                &mut out,
+            );
             assert_eq!(words * 2, out.len());
             if words == 0 {
                 continue;
@@ -313,12 +308,5 @@ mod tests {
             }
         }
         assert!(Decoder::new(&[0, 0, 0, 0], 1).is_none() && Decoder::new(&[0, 0, 1, 0], 2).is_none());
-    }
-
-    #[test]
-    fn small_blocks_have_fewer_lanes() {
-        let of = |elements| lanes_of(elements, MOST_LANES_OF_PART_LOG2);
-        assert_eq!([of(1), of(1024), of(2047), of(2048), of(1 << 17), of(1 << 18)], [1, 1, 1, 2, 128, 256]);
-        assert_eq!([1 << 18, 1 << 17, 1 << 14].map(|elements| lanes_of(elements, 3)), [8, 4, 1]);
     }
 }

@@ -92,8 +92,9 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Chooses tables for counted symbols, and appends them to `out`.
-    pub fn build(counts: &[Counts; CONTEXTS], out: &mut PackedWriter) -> Self {
+    /// Chooses tables for counted symbols, and appends them to `out`. Returns them, and about how many bits they and the
+    /// symbols take, without those behind symbols.
+    pub fn build(counts: &[Counts; CONTEXTS], out: &mut PackedWriter) -> (Self, u64) {
         let groups = group(counts);
         let priced = PRECISIONS.map(|precision| {
             let mut writer = PackedWriter::default();
@@ -101,13 +102,13 @@ impl Tables {
             let bits: u64 = groups.iter().zip(&tables).map(|(group, table)| table.cost(&group.counts)).sum();
             (bits + ((writer.bits() as u64) << LOG_BITS), precision)
         });
-        let best = priced.iter().min().map_or(PRECISIONS[0], |best| best.1);
+        let (price, best) = priced.into_iter().min().unwrap_or((0, PRECISIONS[0]));
         let tables = write(&groups, best, out);
         let mut of_context = [0; CONTEXTS];
         for (number, group) in groups.iter().enumerate() {
             of_context[group.first..].fill(number as u8);
         }
-        Self { tables, of_context }
+        (Self { tables, of_context }, price >> LOG_BITS)
     }
 
     /// Reads tables. `None` if they are damaged.
@@ -243,7 +244,7 @@ mod tests {
         for (seed, all) in [(1, true), (2, true), (3, false)] {
             let counts = if all { counts(seed) } else { [[0; SYMBOLS]; CONTEXTS] };
             let mut writer = PackedWriter::default();
-            let tables = Tables::build(&counts, &mut writer);
+            let (tables, _) = Tables::build(&counts, &mut writer);
             let bytes = writer.finish();
             let mut reader = PackedReader::new(&bytes);
             let read = Tables::read(&mut reader).unwrap();

@@ -9,21 +9,34 @@ use crate::contexts::symbol::{SYMBOLS, Symbol};
 use crate::contexts::table::{TABLE_LOG2, TOTAL, Table, Tables};
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// A unit whose codes are known: its events, and where each of its runs ends.
+/// Events that are coded together in a list: the number of its segment, and one past its last event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListEnd {
+    /// The number of the segment in its class.
+    pub segment: u32,
+    /// One past the last event.
+    pub end: u32,
+}
+
+/// A unit whose codes are known: the events of its part, and which of their lists are its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'a> {
-    /// The events of all runs.
+    /// The events of all lists of the part.
     pub events: &'a [Event],
-    /// One past the last event of each run.
-    pub ends: &'a [u32],
+    /// Where the lists end.
+    pub ends: &'a [ListEnd],
+    /// The number of the unit, and how many units the part has.
+    pub unit: [usize; 2],
 }
 
 impl<'a> Events<'a> {
-    /// Returns the runs, the last first.
-    fn runs(self) -> impl Iterator<Item = &'a [Event]> {
-        let start = |number: usize| number.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let run = move |number: usize| &self.events[start(number) as usize..self.ends[number] as usize];
-        (0..self.ends.len()).rev().map(run)
+    /// Returns the lists of the unit, the last first.
+    fn lists(self) -> impl Iterator<Item = &'a [Event]> {
+        let [unit, of_part] = self.unit;
+        let start = |number: usize| number.checked_sub(1).map_or(0, |before| self.ends[before].end);
+        let list = move |number: usize| &self.events[start(number) as usize..self.ends[number].end as usize];
+        let is_own = move |number: &usize| self.ends[*number].segment as usize % of_part == unit;
+        (0..self.ends.len()).rev().filter(is_own).map(list)
     }
 }
 
@@ -51,7 +64,8 @@ impl Encoder {
 
     /// Appends the states and the words of a unit. Returns the number of words, which is 0 if all codes are 0.
     pub fn encode(&mut self, unit: Events, lanes: usize, out: &mut Vec<u8>) -> usize {
-        if unit.events.iter().max().is_none_or(|&event| event < Event::first_of(1)) {
+        let is_zero = |list: &[Event]| list.iter().max().is_none_or(|&event| event < Event::first_of(1));
+        if unit.lists().all(is_zero) {
             return 0;
         }
         // A code takes at most two words, of which the first is written even if it is not taken.
@@ -132,8 +146,8 @@ impl EncodeUnit<'_, '_> {
     #[inline(always)]
     fn run_by_one(self) -> ([u32; MOST_LANES], usize) {
         let (mut states, mut at) = ([LOWEST; MOST_LANES], self.encoder.words.len());
-        for run in self.unit.runs() {
-            for group in run.chunks(self.lanes).rev() {
+        for list in self.unit.lists() {
+            for group in list.chunks(self.lanes).rev() {
                 self.encoder.put_group(group, &mut states, &mut at);
             }
         }
@@ -229,10 +243,11 @@ mod tests {
                 if random >> 8 & 15 == 0 { Event::NONE } else { Event::new(code, (random >> 30) as u8) }
             };
             let events: Vec<Event> = (0..3000).map(|_| event()).collect();
-            let unit = Events { events: &events, ends: &[1, 9, 40, 2000, 2963, 3000] };
+            let ends = [1, 9, 40, 2000, 2963, 3000].map(|end| ListEnd { segment: 0, end });
+            let unit = Events { events: &events, ends: &ends, unit: [0, 1] };
             let mut counts = EventCounts::default();
             counts.count(&events);
-            let mut encoder = Encoder::new(&Tables::build(&counts.of_contexts(), &mut PackedWriter::default()));
+            let mut encoder = Encoder::new(&Tables::build(&counts.of_contexts(), &mut PackedWriter::default()).0);
             encoder.words.resize(2 * events.len() + ROOM, 0);
             let (states, first) = simd::run(EncodeUnit { encoder: &mut encoder, unit, lanes });
             let words = encoder.words[first..].to_vec();

@@ -6,12 +6,13 @@ mod encode;
 use super::anchors::Anchor;
 use super::plan::{Division, Order, Plan};
 use super::quantizer::Quantizer;
-use super::units::{Boxes, Units};
-use crate::contexts::segments::{self, UnitEvents};
+use super::units::Boxes;
+use crate::contexts::segments::PartEvents;
 use crate::contexts::{Contexts, Event, EventCounts, code_of_mask, mask_of_code};
 use crate::geometry::Tile;
 use crate::predict::levels::{Classes, Level, coarser, join, joined, levels_of};
 use crate::quantize::Real;
+use crate::simd::InstructionSet;
 
 /// Memory for one block, and what was found for it.
 pub(super) struct Block<T> {
@@ -43,9 +44,11 @@ pub(super) struct Block<T> {
     pub anchors: Vec<Anchor>,
     /// The codes, with their contexts, of the elements of each part that are of the class that is worked on.
     of_class: Vec<Vec<Event>>,
-    /// The events of each unit. Units of earlier blocks are before these.
-    units: Vec<UnitEvents>,
-    first_unit: usize,
+    /// The events of each part. Parts of earlier blocks, which were kept, are before these.
+    parts: Vec<PartEvents>,
+    first_part: usize,
+    /// One past the last part of each block that was kept.
+    kept: Vec<usize>,
     /// Places, in raster order, of the elements that are not within the bound.
     pub missed: Vec<u32>,
 }
@@ -53,12 +56,18 @@ pub(super) struct Block<T> {
 /// Elements of the finest level are predicted from others at most so far along each axis.
 const FARTHEST_NEIGHBOR: usize = 3;
 
-/// Returns the number of units of a block.
-pub(super) fn units_of(extent: [usize; 3], plan: Plan) -> usize {
+fn count_parts(boxes: &Boxes, division: Division) -> usize {
+    match division {
+        Division::One => 1,
+        Division::Boxes => 1 + boxes.count(),
+    }
+}
+
+/// Returns the number of parts of a block.
+pub(super) fn parts_of(extent: [usize; 3], plan: Plan) -> usize {
     let extent = Order::new(extent, plan.slices).of(extent);
     let levels = levels_of(extent, plan.slices.is_some());
-    let boxes = Boxes::new(extent, levels.first(), plan.division);
-    Units::new(extent.iter().product(), &boxes, plan).count()
+    count_parts(&Boxes::new(extent, levels.first(), plan.division), plan.division)
 }
 
 impl<T: Real> Default for Block<T> {
@@ -85,8 +94,9 @@ impl<T: Real> Default for Block<T> {
             before: Vec::new(),
             anchors: Vec::new(),
             of_class: Vec::new(),
-            units: Vec::new(),
-            first_unit: 0,
+            parts: Vec::new(),
+            first_part: 0,
+            kept: Vec::new(),
             missed: Vec::new(),
         }
     }
@@ -106,9 +116,9 @@ impl<T: Real> Block<T> {
         self.codes.resize_with(self.levels.len(), Classes::default);
     }
 
-    /// Returns the units.
-    pub fn units(&self) -> Units {
-        Units::new(self.extent.iter().product(), &self.boxes, self.plan)
+    /// Returns the number of parts.
+    pub fn part_count(&self) -> usize {
+        count_parts(&self.boxes, self.plan.division)
     }
 
     /// Returns the number of anchors.
@@ -127,10 +137,10 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// Returns whether a unit of a block is needed, where `needs` tells it of parts of the block. Those of the first part
-    /// always are: it has all levels but the finest, or all.
-    pub fn needs_unit(&self, unit: usize, block: &Tile, needs: impl Fn(&Tile) -> bool) -> bool {
-        self.units().box_of(unit).is_none_or(|number| needs(&self.reach(number, block)))
+    /// Returns whether a part of a block is needed, where `needs` tells it of tiles in the block. The first one always is:
+    /// it has all levels but the finest, or all.
+    pub fn needs_part(&self, part: usize, block: &Tile, needs: impl Fn(&Tile) -> bool) -> bool {
+        part.checked_sub(1).is_none_or(|number| needs(&self.reach(number, block)))
     }
 
     /// Returns the elements of a block whose values depend on box `number` of the finest level, as a part of the block.
@@ -149,28 +159,28 @@ impl<T: Real> Block<T> {
         block.part(starts, extent)
     }
 
-    /// Forgets the units of all blocks.
-    pub fn forget_units(&mut self) {
-        self.first_unit = 0;
+    /// Forgets the parts of all blocks.
+    pub fn forget_parts(&mut self) {
+        (self.first_part, self.kept) = (0, Vec::new());
     }
 
-    /// Keeps the units of this block. Those of the next block will be behind them.
-    pub fn keep_units(&mut self) {
-        self.first_unit += self.units().count();
+    /// Keeps the parts of this block. Those of the next block will be behind them.
+    pub fn keep_parts(&mut self) {
+        self.first_part += self.part_count();
+        self.kept.push(self.first_part);
     }
 
-    /// Returns the units that were kept.
-    pub fn kept_units(&self) -> &[UnitEvents] {
-        &self.units[..self.first_unit]
+    /// Returns the parts of each block that was kept.
+    pub fn kept_blocks(&self) -> impl Iterator<Item = &[PartEvents]> {
+        let start = |number: usize| number.checked_sub(1).map_or(0, |before| self.kept[before]);
+        (0..self.kept.len()).map(move |number| &self.parts[start(number)..self.kept[number]])
     }
 
-    /// Ends a class, whose elements are of a kind with these contexts, in all units of this block.
+    /// Ends a class, whose elements are of a kind with these contexts, in all parts of this block.
     #[inline(always)]
-    fn end_class(&mut self, contexts: &Contexts, counts: &mut EventCounts) {
-        let units = self.units();
-        for (part, of_class) in self.of_class.iter_mut().enumerate().take(units.parts()) {
-            let units = &mut self.units[self.first_unit..][units.of_part(part)];
-            segments::append(of_class, contexts, units, counts);
+    fn end_class<I: InstructionSet>(&mut self, isa: I, contexts: &Contexts, counts: &mut EventCounts) {
+        for (part, of_class) in self.parts[self.first_part..].iter_mut().zip(&mut self.of_class) {
+            part.append(isa, of_class, contexts, counts);
             of_class.clear();
         }
     }

@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use super::anchors;
-use super::block::{Block, units_of};
+use super::block::{Block, parts_of};
+use super::encode::LANES_BITS;
 use super::masks::patterns_of;
 use super::plan::{PLAN_BYTES, Plan};
 use super::quantizer::Quantizer;
+use super::units::{MOST_LANES_LOG2, Units};
 use crate::bound::Pipeline;
 use crate::container::{Sections, SparseList};
 use crate::contexts::PackedReader;
@@ -39,9 +41,9 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let mut anchors = PackedReader::new(chunk.anchors);
     let (mut position, mut unit, mut word, mut first_anchor) = (0, 0, 0, 0);
     let damaged = || context.corrupt("a block is damaged");
-    for tile in context.geometry.chunk(context.chunk) {
+    for (tile, &units) in context.geometry.chunk(context.chunk).zip(&chunk.units) {
         block.begin(tile.extent, chunk.plan);
-        let sizes = chunk.sizes.get(unit..unit + block.units().count()).ok_or_else(damaged)?;
+        let sizes = chunk.sizes.get(unit..unit + units.count()).ok_or_else(damaged)?;
         let bytes: usize = sizes.iter().map(|&size| size as usize * 2).sum();
         let words = chunk.words.get(word..word + bytes).ok_or_else(damaged)?;
         // The anchors of a block follow from those before.
@@ -49,9 +51,9 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         anchors::read(&mut anchors, block.anchor_count(), &mut first_anchor, &mut read).ok_or_else(damaged)?;
         block.anchors = read;
         if sink.needs(&tile) {
-            let is_needed = |unit| block.needs_unit(unit, &tile, |part| sink.needs(part));
-            let needed: Vec<bool> = (0..sizes.len()).map(is_needed).collect();
-            chunk.read_codes(&mut block, &quantizer, words, (sizes, &needed)).ok_or_else(damaged)?;
+            let is_needed = |part| block.needs_part(part, &tile, |tile| sink.needs(tile));
+            let needed: Vec<bool> = (0..block.part_count()).map(is_needed).collect();
+            chunk.read_codes(&mut block, &quantizer, words, (units, sizes, &needed)).ok_or_else(damaged)?;
             x.resize(tile.len(), T::from_bits(0));
             block.reconstruct(&quantizer, &mut x);
             if let Some(range) = &quantizer.range {
@@ -86,12 +88,13 @@ pub(in super::super) fn bytes_of_units<T: Real>(
     let chunk = Chunk::parse(context, payload)?;
     let mut block = Block::<T>::default();
     let (mut ranges, mut sizes, mut at) = (Vec::new(), chunk.sizes.iter(), 0);
-    for tile in context.geometry.chunk(context.chunk) {
+    for (tile, units) in context.geometry.chunk(context.chunk).zip(&chunk.units) {
         block.begin(tile.extent, chunk.plan);
-        for (unit, &size) in (0..block.units().count()).zip(&mut sizes) {
+        for (unit, &size) in (0..units.count()).zip(&mut sizes) {
             let range = at..at + size as usize * 2;
             at = range.end;
-            if needs(&tile) && block.needs_unit(unit, &tile, needs) {
+            let [part, _] = units.place(unit);
+            if needs(&tile) && block.needs_part(part, &tile, needs) {
                 ranges.push(range);
             }
         }
@@ -108,7 +111,8 @@ struct Chunk<'a> {
     tables: SlotTables,
     anchors: &'a [u8],
     verbatim: SparseList<'a>,
-    /// The number of words of each unit.
+    /// The units of each block, and the number of words of each unit.
+    units: Vec<Units>,
     sizes: Vec<u32>,
     words: &'a [u8],
 }
@@ -132,31 +136,31 @@ impl<'a> Chunk<'a> {
         let tables = SlotTables::new(&tables);
         let elements = context.geometry.chunk_elements(context.chunk);
         let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
-        let units = context.geometry.chunk(context.chunk).map(|tile| units_of(tile.extent, plan)).sum();
-        let sizes = read_sizes(sizes, units).ok_or_else(|| context.corrupt("sizes of units are damaged"))?;
-        Ok(Self { plan, tables, anchors, verbatim, sizes, words })
+        let parts = context.geometry.chunk(context.chunk).map(|tile| parts_of(tile.extent, plan));
+        let (units, sizes) = read_sizes(sizes, parts).ok_or_else(|| context.corrupt("sizes of units are damaged"))?;
+        Ok(Self { plan, tables, anchors, verbatim, units, sizes, words })
     }
 
-    /// Reads the codes of the units that are needed of a block that was begun and whose anchors are known. Those of
+    /// Reads the codes of the parts that are needed of a block that was begun and whose anchors are known. Those of
     /// others are 0.
     fn read_codes<T: Real>(
         &self,
         block: &mut Block<T>,
         quantizer: &Quantizer<T>,
         words: &[u8],
-        (sizes, needed): (&[u32], &[bool]),
+        (units, sizes, needed): (Units, &[u32], &[bool]),
     ) -> Option<()> {
         let mut rest = words;
-        let units = block.units();
         let (mut coarse, mut boxes) = (Vec::new(), Vec::with_capacity(sizes.len()));
         for (unit, &size) in sizes.iter().enumerate() {
             let (words, after) = rest.split_at_checked(size as usize * 2)?;
             rest = after;
-            if !needed[unit] {
+            let [part, _] = units.place(unit);
+            if !needed[part] {
                 continue;
             }
             let decoder = if size > 0 { Some(Decoder::new(words, units.lanes(unit))?) } else { None };
-            match units.box_of(unit) {
+            match part.checked_sub(1) {
                 None => coarse.push(decoder),
                 Some(number) => boxes.push((number, decoder)),
             }
@@ -166,15 +170,21 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Reads the numbers of words of so many units. `None` if they are damaged.
-fn read_sizes(section: &[u8], units: usize) -> Option<Vec<u32>> {
+/// Reads the units of blocks with so many parts, and their numbers of words. `None` if they are damaged.
+fn read_sizes(section: &[u8], parts: impl Iterator<Item = usize>) -> Option<(Vec<Units>, Vec<u32>)> {
     let mut reader = PackedReader::new(section);
+    let mut units_of = |parts: usize| {
+        let lanes_log2 = reader.take(LANES_BITS)? as u8;
+        (lanes_log2 <= MOST_LANES_LOG2).then(|| Units::new(lanes_log2, parts))
+    };
+    let units: Vec<Units> = parts.map(&mut units_of).collect::<Option<_>>()?;
     let base = reader.take(32)?;
     let width = reader.take(8).filter(|&width| width <= 32)?;
     let read = |reader: &mut PackedReader| match reader.take(width)? {
         0 => Some(0),
         above => base.checked_add(above),
     };
-    let sizes: Option<Vec<u32>> = (0..units).map(|_| read(&mut reader)).collect();
-    reader.is_finished().then_some(sizes)?
+    let count = units.iter().map(Units::count).sum::<usize>();
+    let sizes: Option<Vec<u32>> = (0..count).map(|_| read(&mut reader)).collect();
+    reader.is_finished().then_some((units, sizes?))
 }

@@ -4,13 +4,14 @@ use super::block::Block;
 use super::masks::{self, patterns_of};
 use super::plan::Plan;
 use super::quantizer::Quantizer;
+use super::units::{MOST_LANES_LOG2, Units};
 use super::{anchors, sample};
 use crate::bound::{Bound, ErrorSummary};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sparse};
 use crate::contexts::lanes::Encoder;
-use crate::contexts::segments::UnitEvents;
+use crate::contexts::segments::PartEvents;
 use crate::contexts::table::Tables;
-use crate::contexts::{EventCounts, PackedWriter};
+use crate::contexts::{CONTEXTS, EventCounts, PackedWriter};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::pipeline::CoderOptions;
@@ -61,11 +62,11 @@ pub(in super::super) fn encode<T: Real>(
             }
             parts.take(&coder, &x, position, &mut first_anchor);
             position += tile.len() as u32;
-            coder.memory.block.keep_units();
+            coder.memory.block.keep_parts();
         }
     }
     parts.write(&coder.memory, (chunk, plan), out);
-    coder.memory.block.forget_units();
+    coder.memory.block.forget_parts();
     scratch.block.keep(coder.memory);
     Ok((!coder.elements.any_lost).then_some(summary))
 }
@@ -146,33 +147,59 @@ impl Parts {
         let record = RecordBuilder::begin(out, ChunkKind::Blocks, chunk);
         let mut sections = SectionWriter::begin(out);
         let mut packed = PackedWriter::default();
-        let tables = Tables::build(&memory.counts.of_contexts(), &mut packed);
+        let counts = &memory.counts;
+        let (tables, bits) = Tables::build(&counts.of_contexts(), &mut packed);
+        let bits = bits + (0..CONTEXTS).map(|context| counts.bits_behind(context)).sum::<u64>();
         let mut encoder = Encoder::new(&tables);
-        let mut words = Vec::new();
-        let units = memory.block.kept_units().iter().map(UnitEvents::get);
-        let sizes: Vec<u32> = units.map(|(unit, lanes)| encoder.encode(unit, lanes, &mut words) as u32).collect();
+        let (mut words, mut sizes) = (Vec::new(), UnitSizes::default());
+        for parts in memory.block.kept_blocks() {
+            let events: usize = parts.iter().map(PartEvents::count).sum();
+            let bytes = bits * events as u64 / counts.total().max(1) / 8;
+            let lanes_log2 = Units::choose_lanes(bytes, parts.len());
+            sizes.lanes_log2.push(lanes_log2);
+            let units = Units::new(lanes_log2, parts.len());
+            for unit in 0..units.count() {
+                let [part, number] = units.place(unit);
+                let events = parts[part].of_unit([number, units.of_part(part)]);
+                sizes.words.push(encoder.encode(events, units.lanes(unit), &mut words) as u32);
+            }
+        }
         sections.section(out, |out| {
             out.extend_from_slice(&plan.to_bytes());
             out.extend_from_slice(&packed.finish());
         });
         sections.section(out, |out| out.extend_from_slice(&self.anchors.finish()));
         sections.section(out, |out| write_sparse(out, &self.verbatim, &self.verbatim_bytes));
-        sections.section(out, |out| write_sizes(&sizes, out));
+        sections.section(out, |out| sizes.write(out));
         sections.skip();
         sections.section(out, |out| out.extend_from_slice(&words));
         record.finish(out);
     }
 }
 
-/// Appends the sizes of units: the smallest that is not 0, less 1; the bits of the others; and for each unit 0, or by
-/// how much it exceeds that number.
-fn write_sizes(sizes: &[u32], out: &mut Vec<u8>) {
-    let base = sizes.iter().copied().filter(|&size| size > 0).min().map_or(0, |least| least - 1);
-    let above = |size: u32| size.saturating_sub(base);
-    let width = 32 - sizes.iter().map(|&size| above(size)).max().unwrap_or(0).leading_zeros();
-    let mut packed = PackedWriter::default();
-    packed.put(base, 32);
-    packed.put(width, 8);
-    sizes.iter().for_each(|&size| packed.put(above(size), width));
-    out.extend_from_slice(&packed.finish());
+/// The states of blocks, and the words of their units.
+#[derive(Default)]
+struct UnitSizes {
+    lanes_log2: Vec<u8>,
+    words: Vec<u32>,
 }
+
+impl UnitSizes {
+    /// Appends them: the states of the blocks; the smallest size that is not 0, less 1; the bits of the others; and for
+    /// each unit 0, or by how much it exceeds that number.
+    fn write(&self, out: &mut Vec<u8>) {
+        let base = self.words.iter().copied().filter(|&size| size > 0).min().map_or(0, |least| least - 1);
+        let above = |size: u32| size.saturating_sub(base);
+        let width = 32 - self.words.iter().map(|&size| above(size)).max().unwrap_or(0).leading_zeros();
+        let mut packed = PackedWriter::default();
+        self.lanes_log2.iter().for_each(|&log2| packed.put(log2.into(), LANES_BITS));
+        packed.put(base, 32);
+        packed.put(width, 8);
+        self.words.iter().for_each(|&size| packed.put(above(size), width));
+        out.extend_from_slice(&packed.finish());
+    }
+}
+
+/// Bits of the binary logarithm of the states of a block.
+pub(super) const LANES_BITS: u32 = 4;
+const _: () = assert!(MOST_LANES_LOG2 < 1 << LANES_BITS);

@@ -1,7 +1,5 @@
 //! How the blocks of a chunk are coded.
 
-use crate::contexts::lanes::MOST_LANES_OF_PART_LOG2;
-
 /// Shares of the error of the prediction of the slice before, by the number of the field.
 const SHARES: [f64; 3] = [0.0, 0.75, 1.0];
 
@@ -27,12 +25,10 @@ pub(super) struct Plan {
     /// Number of the share of the slice before: 0 to 2.
     pub share: u8,
     pub division: Division,
-    /// Binary logarithm of the number of states of a part that is no box of a whole block.
-    pub lanes_log2: u8,
 }
 
 /// Bytes of the fields of a plan.
-pub(super) const PLAN_BYTES: usize = 5;
+pub(super) const PLAN_BYTES: usize = 4;
 
 impl Plan {
     /// Returns the axes along which nothing may be interpolated, of blocks that extend along `axes` axes.
@@ -49,18 +45,18 @@ impl Plan {
     /// Returns the fields.
     pub fn to_bytes(self) -> [u8; PLAN_BYTES] {
         let slices = self.slices.map_or(0, |axis| axis as u8 + 1);
-        [u8::from(self.cubic) | u8::from(self.on_grid) << 1, slices, self.share, self.division as u8, self.lanes_log2]
+        [u8::from(self.cubic) | u8::from(self.on_grid) << 1, slices, self.share, self.division as u8]
     }
 
     /// Reads the fields of a chunk whose blocks extend along `axes` axes. `None` if they are out of range.
-    pub fn parse([scheme, slices, share, division, lanes_log2]: [u8; PLAN_BYTES], axes: usize) -> Option<Self> {
+    pub fn parse([scheme, slices, share, division]: [u8; PLAN_BYTES], axes: usize) -> Option<Self> {
         let division = [Division::One, Division::Boxes].into_iter().find(|&d| d as u8 == division)?;
         let slices = slices.checked_sub(1).map(usize::from);
         let is_axis = slices.is_none_or(|axis| axis < 3 && axis + axes >= 3 && axes > 1);
         let is_share = usize::from(share) < SHARES.len() && (share == 0 || slices.is_some());
         let [cubic, on_grid] = [scheme & 1 != 0, scheme & 2 != 0];
-        let is_whole = scheme < 4 && is_axis && is_share && lanes_log2 <= MOST_LANES_OF_PART_LOG2;
-        is_whole.then_some(Self { cubic, on_grid, slices, share, division, lanes_log2 })
+        let is_whole = scheme < 4 && is_axis && is_share;
+        is_whole.then_some(Self { cubic, on_grid, slices, share, division })
     }
 }
 
@@ -150,24 +146,15 @@ mod tests {
             for slices in Plan::slices(axes) {
                 for (number, division) in [Division::One, Division::Boxes, Division::One].into_iter().enumerate() {
                     let share = if slices.is_some() { number as u8 } else { 0 };
-                    let plan = Plan {
-                        cubic: number != 1,
-                        on_grid: number != 2,
-                        slices,
-                        share,
-                        division,
-                        lanes_log2: 8 - number as u8,
-                    };
+                    let plan = Plan { cubic: number != 1, on_grid: number != 2, slices, share, division };
                     assert_eq!(Plan::parse(plan.to_bytes(), axes), Some(plan));
                 }
             }
         }
-        for bytes in
-            [[4, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 1, 0, 0], [0, 1, 3, 0, 0], [0, 0, 0, 2, 0], [0, 0, 0, 0, 9]]
-        {
+        for bytes in [[4, 0, 0, 0], [0, 4, 0, 0], [0, 0, 1, 0], [0, 1, 3, 0], [0, 0, 0, 2]] {
             assert_eq!(Plan::parse(bytes, 3), None);
         }
-        assert!(Plan::parse([0, 1, 0, 0, 0], 2).is_none() && Plan::parse([0, 3, 0, 0, 0], 1).is_none());
+        assert!(Plan::parse([0, 1, 0, 0], 2).is_none() && Plan::parse([0, 3, 0, 0], 1).is_none());
     }
 
     #[test]

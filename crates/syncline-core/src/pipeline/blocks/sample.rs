@@ -3,10 +3,9 @@
 use super::encode::Coder;
 use super::plan::{Division, Plan};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
-use crate::contexts::lanes::MOST_LANES_OF_PART_LOG2;
-use crate::contexts::{CONTEXTS, Symbol};
+use crate::contexts::CONTEXTS;
 use crate::error::Result;
-use crate::geometry::{BLOCK_LOG2, Geometry, Tile, balanced_extent};
+use crate::geometry::{Geometry, Tile, balanced_extent};
 use crate::pipeline::context::ElementSource;
 use crate::quantize::Real;
 
@@ -17,6 +16,8 @@ const PIECE_LOG2: (u32, u32) = (12, 15);
 const SHARE_LOG2: u32 = 7;
 /// Plans that all pieces are coded with.
 const FINALISTS: usize = 3;
+/// Blocks of fewer bytes have one part.
+const BYTES_OF_BOXES: u64 = 73_728;
 
 /// Chooses how the blocks of a chunk are coded.
 pub(super) fn choose<T: Real>(
@@ -67,24 +68,10 @@ pub(super) fn choose<T: Real>(
     let whole = |(bits, plan)| (bits + cost(coder, others, plan), plan);
     let (bits, plan) = tried.into_iter().map(whole).min_by_key(|&(bits, _)| bits).unwrap_or((0, plain));
     let elements: usize = pieces.iter().map(|(x, _)| x.len()).sum();
-    let bytes_of = |len: u64| bits * len / 8 / (elements as u64).max(1);
-    let (division, lanes_log2) = division(bytes_of(geometry.unclipped_len()), bytes_of(1 << BLOCK_LOG2));
-    Ok(Plan { division, lanes_log2, ..plan })
-}
-
-/// Returns how a block of so many bytes is divided, and the binary logarithm of the states of the first part of one that
-/// would take `of_whole` bytes: many parts, so that some are read fast, and many states, so that parts are; but few, so
-/// that they take few bytes.
-fn division(bytes: u64, of_whole: u64) -> (Division, u8) {
-    // A state takes about two bytes more than it carries.
-    const BYTES_OF_LANE: u64 = 256;
-    match bytes {
-        0..73_728 => {
-            (Division::One, (of_whole / BYTES_OF_LANE).max(1).ilog2().min(MOST_LANES_OF_PART_LOG2.into()) as u8)
-        }
-        // Boxes have a quarter of the states each, which is all that a unit can have.
-        _ => (Division::Boxes, 7),
-    }
+    let bytes = bits * geometry.unclipped_len() / 8 / (elements as u64).max(1);
+    // Many parts, so that some of a block are read fast, but of some size, so that they take few bytes.
+    let division = if bytes < BYTES_OF_BOXES { Division::One } else { Division::Boxes };
+    Ok(Plan { division, ..plan })
 }
 
 /// Returns the bits that the pieces take with a plan.
@@ -98,8 +85,7 @@ fn cost<T: Real>(coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Pl
     let mut entropy = 0;
     for context in 0..CONTEXTS {
         let counts = coder.memory.counts.of_context(context);
-        let behind = counts.iter().zip(0..).map(|(&count, symbol)| u64::from(count * Symbol::bits_of(symbol)));
-        bits += behind.sum::<u64>();
+        bits += coder.memory.counts.bits_behind(context);
         let sum: u32 = counts.iter().sum();
         entropy += times_log2(sum).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum());
     }

@@ -6,11 +6,12 @@ use super::anchors::{self, Anchor};
 use super::block::Block;
 use super::plan::{Division, Order, Plan};
 use super::quantizer::Quantizer;
+use super::units::Units;
 use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::container::Header;
-use crate::contexts::lanes::{Decoder, Encoder, Events, SlotTables};
-use crate::contexts::segments::UnitEvents;
+use crate::contexts::lanes::{Decoder, Encoder, Events, ListEnd, SlotTables};
+use crate::contexts::segments::PartEvents;
 use crate::contexts::table::Tables;
 use crate::contexts::{EventCounts, MASKS, PackedReader, PackedWriter};
 use crate::geometry::balanced_extent;
@@ -163,20 +164,22 @@ fn number_of(code: i32) -> usize {
     (if code < 0 { -2 * code - 1 } else { 2 * code }) as usize
 }
 
-/// Events of a unit that are read one list after the other.
+/// Events of a part that are read one list after the other.
 struct Reader<'a> {
-    unit: Events<'a>,
+    part: Events<'a>,
     events: usize,
     lists: usize,
 }
 
 impl Reader<'_> {
-    /// Returns the codes of the next list, whose events must have these contexts.
-    fn list(&mut self, contexts: &[usize]) -> Result<Vec<i32>, TestCaseError> {
+    /// Returns the codes of the next list, which must be of this segment and have events with these contexts.
+    fn list(&mut self, segment: u32, contexts: &[usize]) -> Result<Vec<i32>, TestCaseError> {
         if contexts.is_empty() {
             return Ok(Vec::new());
         }
-        let events = &self.unit.events[self.events..self.unit.ends[self.lists] as usize];
+        let ListEnd { segment: own, end } = self.part.ends[self.lists];
+        let events = &self.part.events[self.events..end as usize];
+        prop_assert_eq!(own, segment);
         prop_assert!(events.iter().map(|event| usize::from(event.context())).eq(contexts.iter().copied()));
         (self.events, self.lists) = (self.events + events.len(), self.lists + 1);
         Ok(events.iter().map(|event| event.code()).collect())
@@ -184,7 +187,7 @@ impl Reader<'_> {
 
     /// Reads the codes of a segment: how many quiet elements are not as expected, the gaps between them, and then the
     /// elements that are coded.
-    fn segment(&mut self, segment: &[Element], oracle: &mut Oracle) -> Result<(), TestCaseError> {
+    fn segment(&mut self, number: u32, segment: &[Element], oracle: &mut Oracle) -> Result<(), TestCaseError> {
         let places: Vec<_> = segment.iter().map(|&(at, ..)| oracle.place(at)).collect();
         let contexts: Vec<_> = segment.iter().map(|&element| oracle.context(element)).collect();
         let kind = contexts[0].0;
@@ -193,7 +196,7 @@ impl Reader<'_> {
         let mut coded: Vec<_> = contexts.iter().map(|&(kind, bin)| Some(23 * kind + bin)).collect();
         let (most, mut count) = (quiet.len() / 8, None);
         if quiet.len() >= 32 {
-            let code = self.list(&[115 + kind])?[0];
+            let code = self.list(number, &[115 + kind])?[0];
             count = Some(number_of(code)).filter(|&count| count <= most);
             prop_assert!(count.is_some() || code == mask(0));
         }
@@ -203,13 +206,13 @@ impl Reader<'_> {
             }
             let context = quiet.len().checked_div(count).map_or(0, |mean| 122 + mean.ilog2() as usize);
             let mut next = 0;
-            for gap in self.list(&vec![context; count])? {
+            for gap in self.list(number, &vec![context; count])? {
                 let k = quiet[next + number_of(gap)];
                 coded[k] = Some(if contexts[k].1 == 0 { 120 + kind } else { 23 * kind + 22 });
                 next += number_of(gap) + 1;
             }
         }
-        let codes = self.list(&coded.iter().flatten().copied().collect::<Vec<_>>())?;
+        let codes = self.list(number, &coded.iter().flatten().copied().collect::<Vec<_>>())?;
         for ((k, _), code) in (0..).zip(&coded).filter(|(_, coded)| coded.is_some()).zip(codes) {
             oracle.codes[places[k]] = code;
         }
@@ -221,7 +224,7 @@ impl Reader<'_> {
     }
 }
 
-fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(), TestCaseError> {
+fn check(extent: [usize; 3], (plan, lanes_log2): (Plan, u8), noise: f32, masked: bool) -> Result<(), TestCaseError> {
     let mut random = 1u32;
     let mut next = || {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -243,8 +246,8 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
     block.mask(masked.then_some(&masks));
     let mut counts = EventCounts::default();
     block.encode(&x, &quantizer, &mut counts);
-    block.keep_units();
-    let units: Vec<_> = block.kept_units().iter().map(UnitEvents::get).collect();
+    block.keep_parts();
+    let parts = block.kept_blocks().next().unwrap();
 
     let order = Order::new(extent, plan.slices);
     let own = order.of(extent);
@@ -262,26 +265,19 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         let all = (0..=most[0]).flat_map(|z| (0..=most[1]).flat_map(move |y| (0..=most[2]).map(move |x| [z, y, x])));
         all.collect()
     };
-    // The lanes of the units of each part.
-    let lanes = 1usize << (len << plan.lanes_log2 >> 18).max(1).ilog2();
-    let mut parts = vec![vec![lanes.min(32); (lanes / 32).max(1)]];
-    if plan.division == Division::Boxes {
-        parts.extend(boxes.iter().map(|_| vec![(lanes / 4).clamp(1, 32)]));
-    }
-    prop_assert!(units.iter().map(|&(_, lanes)| lanes).eq(parts.iter().flatten().copied()));
-    let mut readers = units.iter().map(|&(unit, _)| Reader { unit, events: 0, lists: 0 });
-    let mut readers: Vec<Vec<_>> = parts.iter().map(|part| readers.by_ref().take(part.len()).collect()).collect();
+    prop_assert_eq!(parts.len(), if plan.division == Division::Boxes { 1 + boxes.len() } else { 1 });
+    let mut readers: Vec<_> =
+        parts.iter().map(|part| Reader { part: part.of_unit([0, 1]), events: 0, lists: 0 }).collect();
     let part_of = |oracle: &Oracle, (at, level, _): Element| match plan.division {
         Division::Boxes if level == 0 => 1 + boxes.iter().position(|&own| own == oracle.unit(at)).unwrap(),
         _ => 0,
     };
     for class in oracle.elements().chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
-        for (number, readers) in readers.iter_mut().enumerate() {
+        for (number, reader) in readers.iter_mut().enumerate() {
             let is_own = |element: &&Element| part_of(&oracle, **element) == number;
             let own: Vec<_> = class.iter().filter(is_own).copied().collect();
-            let units = readers.len();
-            for (number, segment) in own.chunks(1024).enumerate() {
-                readers[number % units].segment(segment, &mut oracle)?;
+            for (number, segment) in (0..).zip(own.chunks(1024)) {
+                reader.segment(number, segment, &mut oracle)?;
             }
         }
         for &(at, level, class) in class {
@@ -290,8 +286,8 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
             oracle.values[place] = quantizer.value(plan.on_grid, prediction, code);
         }
     }
-    for reader in readers.into_iter().flatten() {
-        prop_assert_eq!((reader.events, reader.lists), (reader.unit.events.len(), reader.unit.ends.len()));
+    for reader in readers {
+        prop_assert_eq!((reader.events, reader.lists), (reader.part.events.len(), reader.part.ends.len()));
     }
     let mut expected = vec![0.0; len];
     order.restore(extent, &oracle.values, &mut expected);
@@ -306,11 +302,21 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
         *y = own.map_or(*y, |m| f32::from_bits(patterns[m] as u32));
     }
 
-    let tables = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
+    let (tables, _) = Tables::build(&counts.of_contexts(), &mut PackedWriter::default());
     let mut encoder = Encoder::new(&tables);
-    let mut words = vec![Vec::new(); units.len()];
-    for (&(unit, lanes), words) in units.iter().zip(&mut words) {
-        encoder.encode(unit, lanes, words);
+    // The states of the units of each part.
+    let lanes = 1usize << lanes_log2;
+    let mut lanes_of: Vec<(usize, [usize; 2], usize)> =
+        (0..(lanes / 32).max(1)).map(|unit| (0, [unit, (lanes / 32).max(1)], lanes.min(32))).collect();
+    lanes_of.extend((1..parts.len()).map(|part| (part, [0, 1], (lanes / 4).clamp(1, 32))));
+    let units = Units::new(lanes_log2, parts.len());
+    prop_assert_eq!(units.count(), lanes_of.len());
+    let mut words = Vec::new();
+    for (number, &(part, unit, lanes)) in lanes_of.iter().enumerate() {
+        prop_assert_eq!((units.place(number), units.lanes(number)), ([part, unit[0]], lanes));
+        let mut of_unit = Vec::new();
+        encoder.encode(parts[part].of_unit(unit), lanes, &mut of_unit);
+        words.push((of_unit, lanes));
     }
     let tables = SlotTables::new(&tables);
     let mut back = Block::default();
@@ -321,12 +327,12 @@ fn check(extent: [usize; 3], plan: Plan, noise: f32, masked: bool) -> Result<(),
     let mut reader = PackedReader::new(&anchors);
     prop_assert!(anchors::read(&mut reader, back.anchor_count(), &mut 7, &mut back.anchors).is_some());
     prop_assert!(reader.is_finished() && back.anchors == block.anchors);
-    let decoders = words.iter().zip(parts.iter().flatten()).map(|(words, &lanes)| match words.is_empty() {
+    let decoders = words.iter().map(|(words, lanes)| match words.is_empty() {
         true => None,
-        false => Some(Decoder::new(words, lanes).unwrap()),
+        false => Some(Decoder::new(words, *lanes).unwrap()),
     });
     let mut coarse: Vec<_> = decoders.collect();
-    let fine = coarse.split_off(parts[0].len()).into_iter().enumerate().collect();
+    let fine = coarse.split_off(units.of_part(0)).into_iter().enumerate().collect();
     prop_assert!(back.decode_coarse(coarse, &tables, &quantizer));
     prop_assert!(back.decode_boxes(fine, &tables));
     let mut values = vec![0.0; len];
@@ -360,7 +366,7 @@ proptest! {
         lanes_log2 in 0u8..9,
         noise in prop::sample::select(vec![0.0f32, 0.012, 0.3, 100.0]),
     ) {
-        check(extent, Plan { cubic, on_grid, slices, share, division, lanes_log2 }, noise, masked)?;
+        check(extent, (Plan { cubic, on_grid, slices, share, division }, lanes_log2), noise, masked)?;
     }
 }
 
@@ -368,8 +374,8 @@ proptest! {
 fn parts_of_several_units_are_as_the_format_states() {
     for (extent, lanes_log2) in [([40, 41, 42], 8), ([1, 260, 600], 8), ([1, 260, 600], 6)] {
         for (division, masked) in [(Division::One, false), (Division::Boxes, true)] {
-            let plan = Plan { cubic: true, division, lanes_log2, ..Plan::default() };
-            check(extent, plan, 0.012, masked).unwrap();
+            let plan = Plan { cubic: true, division, ..Plan::default() };
+            check(extent, (plan, lanes_log2), 0.012, masked).unwrap();
         }
     }
 }

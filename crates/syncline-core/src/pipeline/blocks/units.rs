@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::plan::{Division, Plan};
+use super::plan::Division;
 use crate::contexts::Unit;
-use crate::contexts::lanes::{MOST_LANES, lanes_of};
+use crate::contexts::lanes::MOST_LANES;
 use crate::geometry::{Tile, balanced_extent};
 use crate::predict::levels::Level;
 
@@ -74,14 +74,26 @@ pub(super) struct Units {
     boxes: usize,
 }
 
-/// A box has the states of all other levels divided by this.
+/// Binary logarithm of the states of a part, at most.
+pub(super) const MOST_LANES_LOG2: u8 = 8;
+
+/// A box has the states of the first part divided by this.
 const LANES_FOR_BOX: usize = 4;
 
 impl Units {
-    /// Returns the units of a block of so many elements.
-    pub fn new(elements: usize, boxes: &Boxes, plan: Plan) -> Self {
-        let boxes = if plan.division == Division::Boxes { boxes.count() } else { 0 };
-        Self { lanes: lanes_of(elements, plan.lanes_log2), boxes }
+    /// Returns the units of a block with so many parts, the first of which has 2^`lanes_log2` states.
+    pub fn new(lanes_log2: u8, parts: usize) -> Self {
+        Self { lanes: 1 << lanes_log2, boxes: parts - 1 }
+    }
+
+    /// Chooses the states of the first part of a block with so many parts that takes about so many bytes, as a binary
+    /// logarithm: many, so that units are coded fast, but few, so that they take few bytes.
+    pub fn choose_lanes(bytes: u64, parts: usize) -> u8 {
+        // A state takes about two bytes more than it carries.
+        const BYTES_OF_LANE: u64 = 256;
+        // A box has about a ninth of the bytes, and a quarter of the states.
+        let of_first_part = if parts == 1 { bytes } else { bytes * LANES_FOR_BOX as u64 / 9 };
+        (of_first_part / BYTES_OF_LANE).max(1).ilog2().min(MOST_LANES_LOG2.into()) as u8
     }
 
     /// Returns the number of units of the first part.
@@ -94,15 +106,14 @@ impl Units {
         self.of_first_part() + self.boxes
     }
 
-    /// Returns the number of parts.
-    pub fn parts(&self) -> usize {
-        1 + self.boxes
+    /// Returns the number of units of a part.
+    pub fn of_part(&self, part: usize) -> usize {
+        if part == 0 { self.of_first_part() } else { 1 }
     }
 
-    /// Returns the units of a part.
-    pub fn of_part(&self, part: usize) -> Range<usize> {
-        let first = self.of_first_part();
-        if part == 0 { 0..first } else { first + part - 1..first + part }
+    /// Returns the part of a unit, and its number in that.
+    pub fn place(&self, unit: usize) -> [usize; 2] {
+        self.box_of(unit).map_or([0, unit], |number| [1 + number, 0])
     }
 
     /// Returns the box that a unit codes, or `None` of a unit of the first part.

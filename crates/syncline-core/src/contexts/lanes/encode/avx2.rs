@@ -46,8 +46,8 @@ fn run_enabled<const VECTORS: usize>(encoder: &mut Encoder, unit: Events) -> ([u
     let mut states = [_mm256_set1_epi32(LOWEST as i32); VECTORS];
     let mut words = Words { at: encoder.words.len(), all: &mut encoder.words };
     let divisions = &encoder.divisions;
-    for run in unit.runs() {
-        let (whole, rest) = run.as_chunks::<WIDTH>();
+    for list in unit.lists() {
+        let (whole, rest) = list.as_chunks::<WIDTH>();
         let (groups, vectors) = whole.split_at(whole.len() / VECTORS * VECTORS);
         if !(vectors.is_empty() && rest.is_empty()) {
             let mut last = [[Event::NONE; WIDTH]; VECTORS];

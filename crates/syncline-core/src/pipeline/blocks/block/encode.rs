@@ -1,7 +1,7 @@
 //! The elements of a block to codes.
 
 use super::Block;
-use crate::contexts::segments::UnitEvents;
+use crate::contexts::segments::PartEvents;
 use crate::contexts::{CONTEXT_ROOM, Contexts, Event, EventCounts, Unit, context_row, kind_of};
 use crate::pipeline::blocks::anchors::Anchor;
 use crate::pipeline::blocks::plan::Division;
@@ -16,13 +16,10 @@ impl<T: Real> Block<T> {
     /// Predicts and quantizes the elements `x`, in raster order, of a block that was begun and whose masks are known.
     /// Counts the events that are coded.
     pub fn encode(&mut self, x: &[T], quantizer: &Quantizer<T>, counts: &mut EventCounts) {
-        let units = self.units();
-        let all = self.units.len().max(self.first_unit + units.count());
-        self.units.resize_with(all, UnitEvents::default);
-        for (number, unit) in self.units[self.first_unit..][..units.count()].iter_mut().enumerate() {
-            unit.begin(units.lanes(number));
-        }
-        self.of_class.resize_with(self.of_class.len().max(units.parts()), Vec::new);
+        let parts = self.part_count();
+        self.parts.resize_with(self.parts.len().max(self.first_part + parts), PartEvents::default);
+        self.parts[self.first_part..][..parts].iter_mut().for_each(PartEvents::clear);
+        self.of_class.resize_with(parts, Vec::new);
         self.missed.clear();
         let mut arranged = std::mem::take(&mut self.arranged);
         let mut coarse = std::mem::take(&mut self.coarse);
@@ -206,7 +203,7 @@ impl<T: Real> Kernel for EncodeClass<'_, T> {
                 }
             }
         }
-        block.end_class(&of_kind, counts);
+        block.end_class(isa, &of_kind, counts);
         block.before = before;
     }
 }
