@@ -65,7 +65,7 @@ declare_kernels! {
 const ROLES: u32 = 6;
 /// Threads of a block of `blocks_parse`.
 const PARSE_THREADS: u32 = 256;
-/// Threads of a block of the kernels that decode: a warp for each box that a block can have.
+/// Threads of a block of the kernels that decode: a warp for each unit that a part of a block can have.
 const DECODE_THREADS: u32 = 256;
 /// Shared memory for the tables of a chunk.
 const NEAR_BYTES: u32 = (NEAR_TABLES * DECODE_TABLE_BYTES) as u32;
