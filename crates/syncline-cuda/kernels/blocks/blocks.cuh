@@ -151,11 +151,12 @@ struct BlockUnits {
     PartUnits first;          // of the single or coarse part
     uint32_t box_lanes;
 
-    __device__ inline BlockUnits(const BlockShape &shape, const BlockPlan &plan) : division(plan.division) {
-        uint32_t most[3], sides[3], elements = 1;
+    // The first part has 2^`lanes_log2` lanes.
+    __device__ inline BlockUnits(const BlockShape &shape, const BlockPlan &plan, uint32_t lanes_log2)
+        : division(plan.division) {
+        uint32_t most[3], sides[3];
         for (uint32_t axis = 0; axis < 3; ++axis) {
             most[axis] = next_power_of_two(shape.extent[axis]);
-            elements *= shape.extent[axis];
         }
         balanced_sides(most, blocks::BOX_LOG2, sides);
         boxes = 1;
@@ -165,9 +166,7 @@ struct BlockUnits {
             grid[axis] = ceil_div(ceil_div(shape.extent[axis], halves), side[axis]);
             boxes *= grid[axis];
         }
-        // A whole block has as many lanes as the plan says.
-        const uint32_t share = max_of((elements << plan.lanes_log2) >> blocks::BLOCK_LOG2, 1u);
-        const uint32_t lanes = 1u << (31 - __clz(share));
+        const uint32_t lanes = 1u << lanes_log2;
         first = {max_of(lanes / WARP, 1u), min_of(lanes, WARP)};
         box_lanes = min_of(max_of(lanes / 4, 1u), WARP);
     }
