@@ -1,7 +1,7 @@
 //! How much memory chunks of blocks need.
 
-use syncline_core::geometry::Geometry;
 use syncline_core::contexts::lanes::MOST_LANES;
+use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::blocks::{BOX_LOG2, MOST_LANES_LOG2};
 
 use crate::geometry::ChunkBatch;

@@ -131,6 +131,9 @@ device_struct! {
         /// Bytes that the tables take in the record.
         pub(super) bytes: u32,
         pub(super) unused: u32,
+        /// About how many bits the tables and all events take, and how many events there are.
+        pub(super) bits: u64,
+        pub(super) events: u64,
     }
 }
 
@@ -151,8 +154,8 @@ device_struct! {
         /// Words and verbatim values of the blocks before.
         pub(super) words: u32,
         pub(super) verbatim: u32,
-        /// Units of the blocks before, and of this one.
-        pub(super) first_unit: u32,
+        /// The lanes of its first part as an exponent of 2, and its units.
+        pub(super) lanes_log2: u32,
         pub(super) units: u32,
     }
 }
@@ -184,8 +187,9 @@ device_struct! {
         pub(super) anchors: CUdeviceptr as "int32_t *",
         /// Symbols of each context of each chunk.
         pub(super) counts: CUdeviceptr as "uint32_t *",
-        /// Verbatim values of each block.
+        /// Verbatim values and events of each block.
         pub(super) verbatim: CUdeviceptr as "uint32_t *",
+        pub(super) events: CUdeviceptr as "uint32_t *",
         /// Of each chunk; null unless errors are measured.
         pub(super) errors: CUdeviceptr as "ErrorSums *",
         /// The tables of each chunk, as they are written in `TABLE_ROOM` bytes, and for encoding.
