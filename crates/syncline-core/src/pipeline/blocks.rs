@@ -15,5 +15,5 @@ mod units;
 pub(super) use decode::{bytes_of_units, decode};
 pub(super) use encode::encode;
 pub use masks::patterns_of as mask_patterns;
-pub use units::BOX_LOG2;
 pub(super) use units::boxes_of;
+pub use units::{BOX_LOG2, MOST_LANES_LOG2};

@@ -144,18 +144,15 @@ struct PartUnits {
 // Units of a part at most.
 constexpr uint32_t MOST_UNITS = (1u << blocks::MAX_LANES_LOG2) / WARP;
 
-// The parts of a block and their units: those of the single or coarse part, and then one of each box.
-struct BlockUnits {
+// The parts of a block: the single or coarse part, and then the boxes.
+struct BlockParts {
     uint32_t side[3], grid[3];
     uint32_t division, boxes; // a single box where there are no parts for boxes
-    PartUnits first;          // of the single or coarse part
-    uint32_t box_lanes;
 
-    __device__ inline BlockUnits(const BlockShape &shape, const BlockPlan &plan) : division(plan.division) {
-        uint32_t most[3], sides[3], elements = 1;
+    __device__ inline BlockParts(const BlockShape &shape, const BlockPlan &plan) : division(plan.division) {
+        uint32_t most[3], sides[3];
         for (uint32_t axis = 0; axis < 3; ++axis) {
             most[axis] = next_power_of_two(shape.extent[axis]);
-            elements *= shape.extent[axis];
         }
         balanced_sides(most, blocks::BOX_LOG2, sides);
         boxes = 1;
@@ -165,15 +162,9 @@ struct BlockUnits {
             grid[axis] = ceil_div(ceil_div(shape.extent[axis], halves), side[axis]);
             boxes *= grid[axis];
         }
-        // A whole block has as many lanes as the plan says.
-        const uint32_t share = max_of((elements << plan.lanes_log2) >> blocks::BLOCK_LOG2, 1u);
-        const uint32_t lanes = 1u << (31 - __clz(share));
-        first = {max_of(lanes / WARP, 1u), min_of(lanes, WARP)};
-        box_lanes = min_of(max_of(lanes / 4, 1u), WARP);
     }
 
     __device__ inline bool has_boxes() const { return division == DIVISION_BOXES; }
-    __device__ inline uint32_t count() const { return first.units + (has_boxes() ? boxes : 0); }
     // Returns the range of a box in the first level.
     __device__ inline PartRange range(uint32_t box) const {
         const uint32_t row = box / grid[2], at[3] = {row / grid[1], row % grid[1], box % grid[2]};
@@ -184,6 +175,25 @@ struct BlockUnits {
         }
         return range;
     }
+};
+
+// A box has the lanes of the first part divided by this.
+constexpr uint32_t LANES_FOR_BOX = 4;
+
+// The parts of a block and their units: those of the first part, and then one of each box.
+struct BlockUnits : BlockParts {
+    PartUnits first; // of the single or coarse part
+    uint32_t box_lanes;
+
+    // The first part has 2^`lanes_log2` lanes.
+    __device__ inline BlockUnits(const BlockShape &shape, const BlockPlan &plan, uint32_t lanes_log2)
+        : BlockParts(shape, plan) {
+        const uint32_t lanes = 1u << lanes_log2;
+        first = {max_of(lanes / WARP, 1u), min_of(lanes, WARP)};
+        box_lanes = min_of(max_of(lanes / LANES_FOR_BOX, 1u), WARP);
+    }
+
+    __device__ inline uint32_t count() const { return first.units + (has_boxes() ? boxes : 0); }
 };
 
 // Returns where the words of a block are written while they are coded, in words. `position` elements of the batch are

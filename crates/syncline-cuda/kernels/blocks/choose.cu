@@ -9,8 +9,8 @@
 #include "quantize/structs.cuh"
 
 static_assert(THREADS == FIRST_PLANS * WARP, "a warp for each plan");
-// A lane takes about two bytes more than it carries.
-constexpr uint32_t BYTES_OF_LANE = 256, BYTES_WITH_BOXES = 73728, LANES_WITH_BOXES_LOG2 = 7;
+// Blocks of fewer bytes have one part.
+constexpr uint32_t BYTES_OF_BOXES = 73728;
 
 // Returns the bits of counted symbols, in units of 2^-16. Called by a whole warp.
 __device__ inline uint64_t cost_of(const uint32_t *counts) {
@@ -29,15 +29,6 @@ __device__ inline uint64_t cost_of(const uint32_t *counts) {
         }
     }
     return cost;
-}
-
-// Sets how blocks of so many bytes are divided, and the lanes of the first part of one that would take `of_whole`
-// bytes.
-__device__ inline void divide(uint64_t bytes, uint64_t of_whole, BlockPlan &plan) {
-    const uint64_t lanes = min_of(max_of<uint64_t>(of_whole / BYTES_OF_LANE, 1), uint64_t(1) << blocks::MAX_LANES_LOG2);
-    plan.division = bytes < BYTES_WITH_BOXES ? DIVISION_ONE : DIVISION_BOXES;
-    // Boxes have a quarter of the lanes each, which is all that a unit can have.
-    plan.lanes_log2 = plan.division == DIVISION_ONE ? 31 - __clz(uint32_t(lanes)) : LANES_WITH_BOXES_LOG2;
 }
 
 // Lists the cheapest of the plans that were tried, of equal ones the first.
@@ -73,9 +64,9 @@ __device__ inline void settle(const Geometry &geometry, const ChunkBatch &batch,
     for (uint32_t i = 0; i < sample.pieces; ++i) {
         elements += sample.piece(geometry, i).elements();
     }
-    const auto bytes_of = [&](uint64_t count) { return bits * count / 8 / max_of<uint64_t>(elements, 1); };
     const uint64_t of_block = uint64_t(geometry.side[0]) * geometry.side[1] * geometry.side[2];
-    divide(bytes_of(of_block), bytes_of(uint64_t(1) << blocks::BLOCK_LOG2), plan);
+    const uint64_t bytes = bits * of_block / 8 / max_of<uint64_t>(elements, 1);
+    plan.division = bytes < BYTES_OF_BOXES ? DIVISION_ONE : DIVISION_BOXES;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

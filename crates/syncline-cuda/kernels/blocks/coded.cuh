@@ -12,9 +12,9 @@ struct PartSegments {
     uint32_t left; // segments of the class up to this one
 
     // The segments of the single or coarse part, or of a box. The first move leads to the last segment.
-    __device__ inline PartSegments(const BlockShape &shape, const BlockUnits &units, bool is_box, uint32_t box)
-        : shape(shape), range(is_box ? units.range(box) : PartRange::everything()),
-          last_level(is_box ? min_of(shape.levels, 1u) : shape.levels), level(is_box || !units.has_boxes() ? 0 : 1),
+    __device__ inline PartSegments(const BlockShape &shape, const BlockParts &parts, bool is_box, uint32_t box)
+        : shape(shape), range(is_box ? parts.range(box) : PartRange::everything()),
+          last_level(is_box ? min_of(shape.levels, 1u) : shape.levels), level(is_box || !parts.has_boxes() ? 0 : 1),
           pass(PASSES), left(1) {}
 
     __device__ inline BlockClass of() const { return BlockClass(shape, level, class_of_pass(pass)); }

@@ -62,11 +62,11 @@ __device__ inline void count_segment(const Code &code_at, const PartSegments &se
 
 // Counts the symbols of a block's codes. Called by the whole block.
 template <typename Code>
-__device__ inline void count_symbols(const Code &code, const BlockShape &shape, const BlockUnits &units,
+__device__ inline void count_symbols(const Code &code, const BlockShape &shape, const BlockParts &parts,
                                      SymbolCounts &counts) {
     uint32_t ahead = 1 + uniform(warp_id());
-    for (uint32_t part = 0; part < (units.has_boxes() ? 1 + units.boxes : 1); ++part) {
-        PartSegments segments(shape, units, part > 0, part - 1);
+    for (uint32_t part = 0; part < (parts.has_boxes() ? 1 + parts.boxes : 1); ++part) {
+        PartSegments segments(shape, parts, part > 0, part - 1);
         for (; segments.move(ahead); ahead = THREADS / WARP) {
             count_segment(code, segments, counts);
         }

@@ -135,9 +135,8 @@ struct Found {
 };
 
 // Decodes the codes of a block. Called by the whole block of threads.
-__device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan, const uint32_t *starts,
-                                     const Work &work) {
-    const BlockUnits units(work.shape, plan);
+__device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan, const BlockUnits &units,
+                                     const uint32_t *starts, const Work &work) {
     const uint32_t levels = work.shape.levels, boxes = units.has_boxes() ? units.boxes : 0;
     Found found{true, 0};
     // The single or coarse part, and then boxes: one that is alone by the whole block of threads, others by a warp
@@ -163,7 +162,7 @@ __device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan
     return found;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     blocks_decode_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
                         const __grid_constant__ Request request) {
@@ -204,8 +203,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const uint32_t *starts =
         blocks.starts + uint64_t(own.chunk) * blocks.starts_stride + blocks.first_units[own.number];
     const DecodeTables of_chunk{SharedWords(near), SharedWords(of_contexts), all, table_count <= blocks::NEAR_TABLES};
+    const BlockUnits units(shape, plan, blocks.lanes_log2[own.number]);
     const Found found =
-        decode_codes(input, plan, starts, Work{shape, block, of_chunk, segments, lists, uniform(warp_id())});
+        decode_codes(input, plan, units, starts, Work{shape, block, of_chunk, segments, lists, uniform(warp_id())});
     largest = max_of(largest, found.largest);
     // A mask must have a pattern.
     const bool has_masks = is_mask(largest), is_bad = has_masks && mask_of(largest) >= blocks.pattern_count;

@@ -327,6 +327,18 @@ __device__ inline void encode_part(const Work &work, PartSegments part, const Pa
     }
 }
 
+// Chooses the lanes of the first part of a block with so many events, as an exponent of 2: many, so that units are
+// coded fast, but few, so that they take few bytes.
+__device__ inline uint32_t choose_lanes(uint32_t events, const EncodeTables &tables, uint32_t division) {
+    // A lane takes about two bytes more than it carries.
+    constexpr uint32_t BYTES_OF_LANE = 256;
+    const uint64_t bytes = tables.bits * events / max_of<uint64_t>(tables.events, 1) / 8;
+    // A box has about a ninth of the bytes, and a quarter of the lanes.
+    const uint64_t of_first = division == DIVISION_ONE ? bytes : bytes * LANES_FOR_BOX / 9;
+    const uint64_t lanes = min_of<uint64_t>(of_first / BYTES_OF_LANE, 1u << blocks::MAX_LANES_LOG2);
+    return 31 - __clz(max_of(uint32_t(lanes), 1u));
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     blocks_encode(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                   const __grid_constant__ EncodedBlocks to) {
@@ -354,7 +366,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const Tile tile = geometry.tile(batch.first_tile + number);
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);
-    const BlockUnits units(shape, plan);
+    const uint32_t lanes_log2 = choose_lanes(to.events[number], tables, plan.division);
+    const BlockUnits units(shape, plan, lanes_log2);
+    if (threadIdx.x == 0) {
+        to.places[number].lanes_log2 = lanes_log2;
+        to.places[number].units = units.count();
+    }
     const uint64_t position = tile.elements_before - geometry.elements_before(batch.first_tile);
     const Work work{coding,
                     to.codes + position,

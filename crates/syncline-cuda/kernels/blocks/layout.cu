@@ -44,20 +44,19 @@ __device__ inline uint32_t write_anchors(const Geometry &geometry, uint64_t firs
     return writer.finish();
 }
 
-// Numbers verbatim values and units of a chunk, and writes the sizes of units. Called by the whole block.
-__device__ inline void write_sizes(const Geometry &geometry, const ChunkBatch &batch, const EncodedBlocks &from,
-                                   uint32_t chunk, uint32_t *to, Shared &shared) {
+// Numbers verbatim values and words of a chunk, and writes the lanes of blocks and the sizes of units. Called by the
+// whole block.
+__device__ inline void write_sizes(const ChunkBatch &batch, const EncodedBlocks &from, uint32_t chunk, uint32_t *to,
+                                   Shared &shared) {
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
-    const BlockPlan plan = from.plans[chunk];
     uint64_t values = 0, words = 0;
-    uint32_t least = ALL_LANES, most = 0, units = 0;
+    uint32_t least = ALL_LANES, most = 0;
     for (uint32_t window = 0; window < tiles; window += THREADS) {
         const uint32_t tile = first + window + threadIdx.x;
         const bool exists = window + threadIdx.x < tiles;
-        uint32_t own_units = 0, own_words = 0, own_values = 0;
+        uint32_t own_words = 0, own_values = 0;
         if (exists) {
-            own_units =
-                BlockUnits(BlockShape(geometry.tile(batch.first_tile + tile), geometry, plan.slices), plan).count();
+            const uint32_t own_units = from.places[tile].units;
             own_values = from.verbatim[tile];
             for (uint32_t i = 0; i < own_units; ++i) {
                 const uint32_t size = from.units[uint64_t(tile) * from.units_of_block + i].count;
@@ -66,15 +65,13 @@ __device__ inline void write_sizes(const Geometry &geometry, const ChunkBatch &b
                 most = max_of(most, size);
             }
         }
-        uint64_t all_units, all_words, all_values;
-        const uint64_t before = block_exclusive_sum<THREADS, uint64_t>(own_units, shared.warp_sums, all_units);
+        uint64_t all_words, all_values;
         const uint64_t words_before = block_exclusive_sum<THREADS, uint64_t>(own_words, shared.warp_sums, all_words);
         const uint64_t values_before = block_exclusive_sum<THREADS, uint64_t>(own_values, shared.warp_sums, all_values);
         if (exists) {
-            from.places[tile] = BlockPlace{uint32_t(words + words_before), uint32_t(values + values_before),
-                                           units + uint32_t(before), own_units};
+            from.places[tile].words = uint32_t(words + words_before);
+            from.places[tile].verbatim = uint32_t(values + values_before);
         }
-        units += uint32_t(all_units);
         words += all_words;
         values += all_values;
     }
@@ -92,6 +89,9 @@ __device__ inline void write_sizes(const Geometry &geometry, const ChunkBatch &b
     const uint32_t width = above == 0 ? 0 : 32 - __clz(above);
     if (threadIdx.x == 0) {
         PackedWriter writer(to);
+        for (uint32_t tile = first; tile < first + tiles; ++tile) {
+            writer.put(from.places[tile].lanes_log2, LANES_BITS);
+        }
         writer.put(base, 32);
         writer.put(width, 8);
         for (uint32_t tile = first; tile < first + tiles; ++tile) {
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         shared.lengths[BLOCK_PLAN] = BLOCK_PLAN_BYTES + from.encode_tables[chunk].bytes;
     }
     __syncthreads();
-    write_sizes(geometry, batch, from, chunk, head + from.sizes_at, shared);
+    write_sizes(batch, from, chunk, head + from.sizes_at, shared);
     __syncthreads();
     if (threadIdx.x == 0) {
         const uint32_t elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));

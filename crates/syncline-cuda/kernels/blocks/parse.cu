@@ -37,12 +37,10 @@ __device__ inline bool read_fields(const Records &records, const Section &sectio
     plan.slices = bytes[1];
     plan.share = bytes[2];
     plan.division = bytes[3];
-    plan.lanes_log2 = bytes[4];
     const bool has_axis =
         plan.slices == 0 || (plan.slices <= 3 && plan.slices + geometry.axes > 3 && geometry.axes > 1);
     const bool has_share = plan.share <= 2 && (plan.share == 0 || plan.slices != 0);
-    return scheme < 4 && has_axis && has_share && plan.division <= DIVISION_BOXES &&
-           plan.lanes_log2 <= blocks::MAX_LANES_LOG2;
+    return scheme < 4 && has_axis && has_share && plan.division <= DIVISION_BOXES;
 }
 
 // Reads the plan and the tables. Called by the whole block.
@@ -81,18 +79,26 @@ __device__ inline uint32_t read_plan(const Records &records, const Record &recor
     return 0;
 }
 
-// Reads the sizes of units, and sums them up. Called by the whole block.
+// Reads the lanes of blocks and the sizes of units, and sums units and sizes up. Called by the whole block.
 __device__ inline uint32_t read_sizes(const Records &records, const Record &record, const Chunk &chunk,
                                       const Geometry &geometry, const ParsedBlocks &to, uint64_t *warp_sums) {
     constexpr uint32_t BASE_BITS = 32, WIDTH_BITS = 8;
     BlockPlan plan{};
     const bool has_plan = read_fields(records, record.sections[BLOCK_PLAN], geometry, plan);
+    const Section section = record.sections[BLOCK_SIZES], words = record.sections[BLOCK_WORDS];
+    PackedReader reader(records.input + section.offset, section.length);
     uint64_t carry = 0;
+    bool wrong = false;
     for (uint32_t window = 0; window < chunk.tiles && has_plan; window += THREADS) {
         const uint32_t tile = window + threadIdx.x;
         uint64_t own = 0, total;
         if (tile < chunk.tiles) {
-            own = BlockUnits(BlockShape(geometry.tile(chunk.first + tile), geometry, plan.slices), plan).count();
+            reader.at = uint64_t(tile) * LANES_BITS;
+            const uint32_t read = reader.take(LANES_BITS), lanes_log2 = min_of(read, blocks::MAX_LANES_LOG2);
+            wrong |= read > lanes_log2;
+            const BlockShape shape(geometry.tile(chunk.first + tile), geometry, plan.slices);
+            own = BlockUnits(shape, plan, lanes_log2).count();
+            to.lanes_log2[chunk.first_tile + tile] = uint8_t(lanes_log2);
         }
         const uint64_t before = carry + block_exclusive_sum<THREADS, uint64_t>(own, warp_sums, total);
         carry += total;
@@ -101,8 +107,7 @@ __device__ inline uint32_t read_sizes(const Records &records, const Record &reco
         }
     }
     const uint32_t units = uint32_t(carry);
-    const Section section = record.sections[BLOCK_SIZES], words = record.sections[BLOCK_WORDS];
-    PackedReader reader(records.input + section.offset, section.length);
+    reader.at = uint64_t(chunk.tiles) * LANES_BITS;
     const uint32_t base = reader.take(BASE_BITS), width = reader.take(WIDTH_BITS);
     PackedReader last = reader;
     last.at += uint64_t(units) * width;
@@ -112,7 +117,6 @@ __device__ inline uint32_t read_sizes(const Records &records, const Record &reco
     }
     uint32_t *starts = to.starts + uint64_t(chunk.number) * to.starts_stride;
     const uint64_t first_bit = reader.at;
-    bool wrong = false;
     carry = 0;
     for (uint32_t window = 0; window < units; window += THREADS) {
         const uint32_t i = window + threadIdx.x;

@@ -48,14 +48,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     if (threadIdx.x == 0) {
         to.verbatim[number] = verbatim;
     }
-    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockUnits(shape, plan), counts);
+    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockParts(shape, plan), counts);
     __syncthreads();
+    uint32_t own_events = 0, events;
     uint32_t *all = to.counts + uint64_t(chunk) * (sizeof(counts) / 4);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         const uint32_t count = (&counts.of[0][0])[i];
         if (count != 0) {
             atomicAdd(&all[i], count);
         }
+        own_events += count;
+    }
+    block_exclusive_sum<THREADS>(own_events, reinterpret_cast<uint32_t *>(warp_sums), events);
+    if (threadIdx.x == 0) {
+        to.events[number] = events;
     }
 #if MEASURED
     uint64_t squared = 0, counted = 0, all_squared, all_counted;

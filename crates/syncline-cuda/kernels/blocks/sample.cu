@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     }
     __syncthreads();
     quantize_block(block, masked, elements, samples.anchors + room * samples.anchors_stride);
-    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockUnits(shape, plan), counts);
+    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockParts(shape, plan), counts);
     __syncthreads();
     const uint64_t own_plan = uint64_t(chunk) * PLANS + own_number;
     uint32_t *all = samples.counts + own_plan * (sizeof(counts) / 4);

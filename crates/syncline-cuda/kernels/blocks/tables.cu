@@ -152,6 +152,19 @@ __device__ inline uint64_t price(const Groups &groups, uint32_t precision) {
     return (all << LOG_BITS) + warp_reduce_sum(symbols);
 }
 
+// Returns the number of events of a chunk, and the bits behind their symbols. Called by a whole warp.
+__device__ inline void sum_events(const Groups &groups, uint64_t &events, uint64_t &bits_behind) {
+    uint64_t own_events = 0, own_bits = 0;
+    for (uint32_t i = 0; i < groups.count; ++i) {
+        for (uint32_t symbol = lane_id(); symbol < blocks::SYMBOLS; symbol += WARP) {
+            own_events += groups.counts[i][symbol];
+            own_bits += uint64_t(groups.counts[i][symbol]) * bits_of_symbol(symbol);
+        }
+    }
+    events = warp_reduce_sum(own_events);
+    bits_behind = warp_reduce_sum(own_bits);
+}
+
 // Writes the tables, and prepares them for encoding. Called by a whole warp.
 __device__ inline void write_tables(const Groups &groups, uint32_t precision, uint32_t *out, EncodeTables &to) {
     PackedWriter writer(out);
@@ -219,5 +232,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) blocks_tables(const __grid
     if (warp_id() == 0) {
         write_tables(groups, precision_of(best), to.table_words + uint64_t(chunk) * blocks::TABLE_ROOM / 4,
                      to.encode_tables[chunk]);
+    } else if (warp_id() == 1) {
+        uint64_t events, bits_behind;
+        sum_events(groups, events, bits_behind);
+        to.encode_tables[chunk].events = events;
+        to.encode_tables[chunk].bits = (groups.prices[best] >> LOG_BITS) + bits_behind;
     }
 }

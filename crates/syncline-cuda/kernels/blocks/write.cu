@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     // The plan, and behind it the tables.
     const BlockPlan plan = from.plans[chunk];
     const uint8_t fields[BLOCK_PLAN_BYTES] = {uint8_t(plan.is_cubic | plan.is_on_grid << 1), uint8_t(plan.slices),
-                                              uint8_t(plan.share), uint8_t(plan.division), uint8_t(plan.lanes_log2)};
+                                              uint8_t(plan.share), uint8_t(plan.division)};
     const uint8_t *tables =
         reinterpret_cast<const uint8_t *>(from.table_words + uint64_t(chunk) * blocks::TABLE_ROOM / 4);
     for (uint32_t i = rank.thread; i < align_up(record.lengths[BLOCK_PLAN], ALIGNMENT); i += rank.threads) {

@@ -65,7 +65,7 @@ declare_kernels! {
 const ROLES: u32 = 6;
 /// Threads of a block of `blocks_parse`.
 const PARSE_THREADS: u32 = 256;
-/// Threads of a block of the kernels that decode: a warp for each box that a block can have.
+/// Threads of a block of the kernels that decode: a warp for each unit that a part of a block can have.
 const DECODE_THREADS: u32 = 256;
 /// Shared memory for the tables of a chunk.
 const NEAR_BYTES: u32 = (NEAR_TABLES * DECODE_TABLE_BYTES) as u32;
@@ -91,6 +91,7 @@ pub struct ParsedBatch<'a> {
     plans: CudaViewMut<'a, BlockPlan>,
     tables: CudaViewMut<'a, BlockTables>,
     first_units: CudaViewMut<'a, u32>,
+    lanes_log2: CudaViewMut<'a, u8>,
     starts: CudaViewMut<'a, u32>,
     anchors: CudaViewMut<'a, i32>,
     anchor_codes: CudaViewMut<'a, i32>,
@@ -131,6 +132,7 @@ impl BlockDecoder {
             + Arena::bytes_for::<BlockPlan>(chunks)
             + Arena::bytes_for::<BlockTables>(chunks)
             + Arena::bytes_for::<u32>(batch.tiles() as usize)
+            + Arena::bytes_for::<u8>(batch.tiles() as usize)
             + Arena::bytes_for::<u32>(starts)
             + 2 * Arena::bytes_for::<i32>(anchors)
             + Arena::bytes_for::<u64>(self.words(elements))
@@ -169,6 +171,7 @@ impl BlockDecoder {
             plans: frame.slice(chunks)?,
             tables: frame.slice(chunks)?,
             first_units: frame.slice(batch.tiles() as usize)?,
+            lanes_log2: frame.slice(batch.tiles() as usize)?,
             starts: frame.slice(starts)?,
             anchors: frame.slice(anchors)?,
             anchor_codes: frame.slice(anchors)?,
@@ -194,6 +197,7 @@ impl BlockDecoder {
             plans: found.plans.device_ptr_mut(stream).0,
             tables: found.tables.device_ptr_mut(stream).0,
             first_units: found.first_units.device_ptr_mut(stream).0,
+            lanes_log2: found.lanes_log2.device_ptr_mut(stream).0,
             starts: found.starts.device_ptr_mut(stream).0,
             anchors: found.anchors.device_ptr_mut(stream).0,
             anchor_codes: found.anchor_codes.device_ptr_mut(stream).0,

@@ -171,6 +171,7 @@ pub struct EncodedBatch<'a> {
     anchors: CudaViewMut<'a, i32>,
     counts: CudaViewMut<'a, u32>,
     verbatim: CudaViewMut<'a, u32>,
+    events: CudaViewMut<'a, u32>,
     errors: Option<CudaViewMut<'a, ErrorSums>>,
     table_words: CudaViewMut<'a, u32>,
     encode_tables: CudaViewMut<'a, EncodeTables>,
@@ -190,9 +191,9 @@ struct Head {
 
 impl Head {
     fn new(sizes: &Sizes, tiles: usize) -> Self {
-        // An anchor takes at most 66 bits, a unit 32; a word more each, for the rest.
+        // An anchor takes at most 66 bits, a unit 32, and the lanes of a block 4; a word more each, for the rest.
         let anchors = (tiles * sizes.anchors * 66).div_ceil(32) + 1;
-        let units = tiles * sizes.units + 3;
+        let units = tiles * sizes.units + tiles.div_ceil(8) + 3;
         Self { sizes_at: anchors, words: anchors + units }
     }
 }
@@ -346,6 +347,7 @@ impl BlockEncoder {
             anchors: frame.slice(blocks * anchors)?,
             counts: frame.zeros(chunks * CONTEXTS * SYMBOLS)?,
             verbatim: frame.slice(blocks)?,
+            events: frame.slice(blocks)?,
             errors: if self.measured { Some(frame.zeros(chunks)?) } else { None },
             table_words: frame.slice(chunks * TABLE_ROOM / 4)?,
             encode_tables: frame.slice(chunks)?,
@@ -372,6 +374,7 @@ impl BlockEncoder {
             anchors: made.anchors.device_ptr_mut(stream).0,
             counts: made.counts.device_ptr_mut(stream).0,
             verbatim: made.verbatim.device_ptr_mut(stream).0,
+            events: made.events.device_ptr_mut(stream).0,
             errors: made.errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
             table_words: made.table_words.device_ptr_mut(stream).0,
             encode_tables: made.encode_tables.device_ptr_mut(stream).0,

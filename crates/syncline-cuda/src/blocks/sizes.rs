@@ -1,7 +1,8 @@
 //! How much memory chunks of blocks need.
 
+use syncline_core::contexts::lanes::MOST_LANES;
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::blocks::BOX_LOG2;
+use syncline_core::pipeline::blocks::{BOX_LOG2, MOST_LANES_LOG2};
 
 use crate::geometry::ChunkBatch;
 
@@ -21,8 +22,8 @@ pub(super) struct Sizes {
 impl Sizes {
     pub fn new(geometry: &Geometry) -> Self {
         let elements = geometry.unclipped_len() as usize;
-        // Those of the coarse part, of which each has at least as many elements of the block as a box, and the boxes.
-        let units = 2 * (elements >> BOX_LOG2).max(1);
+        // Those of the first part, and the boxes.
+        let units = (1 << MOST_LANES_LOG2) / MOST_LANES + (elements >> BOX_LOG2).max(1);
         let tiles = u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as usize;
         let longest = geometry.unclipped_extent().into_iter().max().unwrap_or(1);
         Self { starts: tiles * units + 1, anchors: if geometry.axes() > 1 { longest } else { 1 }, elements, units }

@@ -1,12 +1,10 @@
 //! Structs and constants that the kernels of blocks share with their launchers.
 
 use cudarc::driver::sys::CUdeviceptr;
-use syncline_core::contexts::lanes::MOST_LANES_OF_PART_LOG2;
 use syncline_core::contexts::segments::{LEAST_QUIET, QUIET_FOR_FOUND, SEGMENT};
 use syncline_core::contexts::table::TABLE_LOG2;
 use syncline_core::contexts::{CODE_LIMIT, CONTEXTS, FIRST_MASK, KINDS, MASKS, OF_KIND, OWN_SYMBOLS, SYMBOLS};
-use syncline_core::geometry::BLOCK_LOG2;
-use syncline_core::pipeline::blocks::BOX_LOG2;
+use syncline_core::pipeline::blocks::{BOX_LOG2, MOST_LANES_LOG2};
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
@@ -56,8 +54,7 @@ pub(crate) const CONSTANTS: &[(&str, u64)] = &[
     ("INTERVALS", INTERVALS as u64),
     ("DECODE_TABLE_BYTES", DECODE_TABLE_BYTES as u64),
     ("NEAR_TABLES", NEAR_TABLES as u64),
-    ("MAX_LANES_LOG2", MOST_LANES_OF_PART_LOG2 as u64),
-    ("BLOCK_LOG2", BLOCK_LOG2 as u64),
+    ("MAX_LANES_LOG2", MOST_LANES_LOG2 as u64),
     ("BOX_LOG2", BOX_LOG2 as u64),
     ("CODE_LIMIT", CODE_LIMIT as u64),
     ("SEGMENT_EVENTS_BYTES", SEGMENT_EVENTS_BYTES as u64),
@@ -80,8 +77,7 @@ device_struct! {
         pub(super) share: u32,
         /// How codes are divided into parts: 0 for one, 1 for boxes.
         pub(super) division: u32,
-        /// Most lanes of a part, as an exponent of 2.
-        pub(super) lanes_log2: u32,
+        pub(super) unused: u32,
     }
 }
 
@@ -103,8 +99,9 @@ device_struct! {
         /// One for each chunk.
         pub(super) plans: CUdeviceptr as "BlockPlan *",
         pub(super) tables: CUdeviceptr as "BlockTables *",
-        /// The first unit of each block in its chunk.
+        /// The first unit of each block in its chunk, and the lanes of its first part as an exponent of 2.
         pub(super) first_units: CUdeviceptr as "uint32_t *",
+        pub(super) lanes_log2: CUdeviceptr as "uint8_t *",
         /// The first word of each unit of a chunk, and the end of the last one, `starts_stride` entries for each chunk.
         pub(super) starts: CUdeviceptr as "uint32_t *",
         /// The integers of anchors, and what stands for their masks, `anchors_stride` entries for each block.
@@ -134,6 +131,9 @@ device_struct! {
         /// Bytes that the tables take in the record.
         pub(super) bytes: u32,
         pub(super) unused: u32,
+        /// About how many bits the tables and all events take, and how many events there are.
+        pub(super) bits: u64,
+        pub(super) events: u64,
     }
 }
 
@@ -154,8 +154,8 @@ device_struct! {
         /// Words and verbatim values of the blocks before.
         pub(super) words: u32,
         pub(super) verbatim: u32,
-        /// Units of the blocks before, and of this one.
-        pub(super) first_unit: u32,
+        /// The lanes of its first part as an exponent of 2, and its units.
+        pub(super) lanes_log2: u32,
         pub(super) units: u32,
     }
 }
@@ -187,8 +187,9 @@ device_struct! {
         pub(super) anchors: CUdeviceptr as "int32_t *",
         /// Symbols of each context of each chunk.
         pub(super) counts: CUdeviceptr as "uint32_t *",
-        /// Verbatim values of each block.
+        /// Verbatim values and events of each block.
         pub(super) verbatim: CUdeviceptr as "uint32_t *",
+        pub(super) events: CUdeviceptr as "uint32_t *",
         /// Of each chunk; null unless errors are measured.
         pub(super) errors: CUdeviceptr as "ErrorSums *",
         /// The tables of each chunk, as they are written in `TABLE_ROOM` bytes, and for encoding.

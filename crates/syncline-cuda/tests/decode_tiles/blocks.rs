@@ -89,12 +89,12 @@ fn blocks_with_masks_come_back() {
     }
 }
 
-/// Returns the division and the binary logarithm of the lanes in the plan of the first chunk of blocks.
+/// Returns the division of the blocks of the first chunk, and the lanes of the first of them as an exponent of 2.
 fn division(bytes: &[u8]) -> [u8; 2] {
     let (at, length) = table(bytes).record(0);
     let record = &bytes[at as usize..at as usize + length];
-    let plan = &record[mutants::sections(record)[0].clone()];
-    [plan[3], plan[4]]
+    let sections = mutants::sections(record);
+    [record[sections[0].start + 3], record[sections[3].start] & 15]
 }
 
 /// A part has up to eight units, whose warps decode at the same time.
@@ -104,11 +104,11 @@ fn blocks_of_parts_with_several_units_come_back() {
     let making = Making { tile_size: TileSize::Block, ..Making::default() };
     let mut random = Random(31);
     let extents = [64, 64, 65];
-    let mut places = (0..64 * 64 * 65).map(|i| (i % 65, i / 65 % 64, i / 65 / 64));
+    let places = (0..64 * 64 * 65).map(|i| (i % 65, i / 65 % 64, i / 65 / 64));
     // Noise, but for a corner.
-    let values: Vec<f64> = places.map(|(x, y, z)| if x + y < 40 { 0.01 * z as f64 } else { random.unit() }).collect();
+    let values: Vec<f64> = places.map(|(x, y, z)| if x + y < 8 { 0.01 * z as f64 } else { random.unit() }).collect();
     let mut divisions = Vec::new();
-    for bound in [0.48, 0.3, 0.16, 0.1] {
+    for bound in [0.48, 0.3, 0.178, 0.1] {
         let made = compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, Bound::Abs(bound), &making);
         comes_back(device, &stream, &made, &format!("noise {bound}"));
         divisions.push(division(&made));

@@ -76,7 +76,7 @@ pub(super) struct Units {
 }
 
 /// Binary logarithm of the states of a part, at most.
-pub(super) const MOST_LANES_LOG2: u8 = 8;
+pub const MOST_LANES_LOG2: u8 = 8;
 
 /// A box has the states of the first part divided by this.
 const LANES_FOR_BOX: usize = 4;
