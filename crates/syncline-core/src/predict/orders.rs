@@ -87,15 +87,16 @@ fn residual_at<W: Word>(integers: &[W], (planes, rows): (usize, usize), predicto
     {
         orders[axis] = 1;
     }
-    const WEIGHTS: [[u64; 3]; 3] = [[1, 0, 0], [1, u64::MAX, 0], [1, 2u64.wrapping_neg(), 1]];
+    // Of an element so far before, in a difference of an order.
+    let weight_of = |distance: usize, order: usize| if distance == 1 { (order as u64).wrapping_neg() } else { 1 };
     let at = z * planes + y * rows + x;
     let mut sum = 0u64;
     for dz in 0..=orders[2] {
         for dy in 0..=orders[1] {
-            let weight = WEIGHTS[orders[2]][dz].wrapping_mul(WEIGHTS[orders[1]][dy]);
+            let weight = weight_of(dz, orders[2]).wrapping_mul(weight_of(dy, orders[1]));
             let row = at - dz * planes - dy * rows;
             for dx in 0..=orders[0] {
-                let weight = weight.wrapping_mul(WEIGHTS[orders[0]][dx]);
+                let weight = weight.wrapping_mul(weight_of(dx, orders[0]));
                 sum = sum.wrapping_add(weight.wrapping_mul(integers[row - dx].widen()));
             }
         }
