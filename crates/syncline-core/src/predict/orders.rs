@@ -6,7 +6,7 @@
 //! Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar fields" (2003).
 
 use super::sums;
-use super::word::Wrapping;
+use super::word::{Word, Wrapping};
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// Second differences along all axes.
@@ -45,44 +45,63 @@ pub fn integrate<W: Wrapping>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     }
 }
 
-/// Replaces the integers of a tile, from which the base is subtracted already, by their residuals. An element that is
-/// left out becomes the one that makes its residual `centre`, or 0 for the first element if there is a predictor.
-/// `before` is memory.
+/// Gives the elements of a tile that are left out, in ascending order, the integers that make their residuals `centre`;
+/// the first element gets the base. With predictor 0, nothing depends on their integers, which stay as they are.
 ///
 /// # Panics
-/// `v` has not the extents' length.
-pub fn difference_around<W: Wrapping>(
-    v: &mut [W],
+/// An element is not one of the tile's.
+pub fn fill_left_out<W: Word>(
+    integers: &mut [W],
     extent: [usize; 3],
     predictor: u8,
-    is_left_out: impl Fn(usize) -> bool,
-    centre: W,
-    before: &mut Vec<W>,
+    left_out: impl Iterator<Item = usize>,
+    (base, centre): (W, W),
 ) {
-    let count = v.len();
-    assert_eq!(count, extent.iter().product());
-    let passes: Vec<Pass> = passes(extent, predictor).collect();
-    // The integers before each pass.
-    before.resize(passes.len() * count, W::ZERO);
+    if predictor == 0 {
+        return;
+    }
     let [_, ny, nx] = extent;
-    for (i, slot) in v.iter_mut().enumerate() {
-        let position = [i / (ny * nx), i / nx % ny, i % nx];
-        let mut value = *slot;
-        for (pass, before) in passes.iter().zip(before.chunks_exact_mut(count)) {
-            before[i] = value;
-            let is_in_part = (0..3).all(|axis| position[axis] < pass.part[axis]) && position[pass.axis] >= pass.from;
-            if is_in_part {
-                value = value.minus(before[i - pass.strides[pass.axis]]);
+    for i in left_out {
+        integers[i] = W::ZERO;
+        let [z, y, x] = [i / (ny * nx), i / nx % ny, i % nx];
+        integers[i] = match i {
+            0 => base,
+            _ => centre.minus(residual_at(integers, (ny * nx, nx), predictor, [z, y, x])),
+        };
+    }
+}
+
+/// Returns the residual of the element at a position, with the base left out: the differences of an order along each
+/// axis. `planes` and `rows` are the elements between neighbors along z and y.
+#[inline(always)]
+fn residual_at<W: Word>(integers: &[W], (planes, rows): (usize, usize), predictor: u8, [z, y, x]: [usize; 3]) -> W {
+    let mut orders = if predictor == SECOND_ORDER {
+        [x.min(2), y.min(2), z.min(2)]
+    } else {
+        let order = |axis: usize, position: usize| usize::from(predictor) >> axis & usize::from(position > 0);
+        [order(0, x), order(1, y), order(2, z)]
+    };
+    // Without a neighbor along one of its axes, the first other axis with one takes their place.
+    if orders == [0; 3]
+        && let Some(axis) = [x, y, z].iter().position(|&position| position > 0)
+    {
+        orders[axis] = 1;
+    }
+    // Of an element so far before, in a difference of an order.
+    let weight_of = |distance: usize, order: usize| if distance == 1 { (order as u64).wrapping_neg() } else { 1 };
+    let at = z * planes + y * rows + x;
+    let mut sum = 0u64;
+    for dz in 0..=orders[2] {
+        for dy in 0..=orders[1] {
+            let weight = weight_of(dz, orders[2]).wrapping_mul(weight_of(dy, orders[1]));
+            let row = at - dz * planes - dy * rows;
+            for dx in 0..=orders[0] {
+                let weight = weight.wrapping_mul(weight_of(dx, orders[0]));
+                sum = sum.wrapping_add(weight.wrapping_mul(integers[row - dx].widen()));
             }
         }
-        if is_left_out(i) {
-            let wanted = if i == 0 && predictor != 0 { W::ZERO } else { centre };
-            let change = wanted.minus(value);
-            before.chunks_exact_mut(count).for_each(|before| before[i] = before[i].plus(change));
-            value = wanted;
-        }
-        *slot = value;
     }
+    W::narrow(sum)
 }
 
 /// Passes of a predictor: one along each axis, or two.
@@ -279,18 +298,20 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn elements_that_are_left_out_are_predicted((extent, v) in tiles(), left in any::<u64>(), centre in -3..3i32) {
+            let (base, centre) = (7u32, centre as u32);
             for predictor in predictors(3) {
                 let is_left_out = |i: usize| left >> (i % 64) & 1 == 1;
-                let mut residuals = v.clone();
-                difference_around(&mut residuals, extent, predictor, is_left_out, centre, &mut Vec::new());
-                let mut back = residuals.clone();
-                restore(&mut back, extent, predictor, 0);
+                let numbers: Vec<u32> = v.iter().map(|&v| v as u32).collect();
+                let mut filled = numbers.clone();
+                let left_out = (0..v.len()).filter(|&i| is_left_out(i));
+                fill_left_out(&mut filled, extent, predictor, left_out, (base, centre));
+                let mut residuals = filled.clone();
+                difference(&mut residuals, extent, predictor);
                 for i in 0..v.len() {
-                    if is_left_out(i) {
-                        let first = i == 0 && predictor != 0;
-                        prop_assert_eq!(residuals[i], if first { 0 } else { centre }, "{} {}", predictor, i);
-                    } else {
-                        prop_assert_eq!(back[i], v[i], "{} {}", predictor, i);
+                    match i {
+                        _ if !is_left_out(i) || predictor == 0 => prop_assert_eq!(filled[i], numbers[i]),
+                        0 => prop_assert_eq!(filled[i], base),
+                        _ => prop_assert_eq!(residuals[i], centre, "predictor {}, {}", predictor, i),
                     }
                 }
             }

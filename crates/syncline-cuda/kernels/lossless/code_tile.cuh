@@ -63,6 +63,20 @@ __device__ inline void fill_left_out(word_t *numbers, const uint32_t *left_out, 
         numbers[0] = base;
     }
     __syncwarp();
+    if (rows == 1) {
+        // Each element depends on the one before it.
+        for (uint32_t word = 0; lane_id() == 0 && word < ceil_div(nx, WARP); ++word) {
+            for (uint32_t bits = left_out[word]; bits != 0; bits &= bits - 1) {
+                const uint32_t x = word * WARP + uint32_t(__ffs(int32_t(bits))) - 1;
+                if (x > 0) {
+                    numbers[x] = 0;
+                    numbers[x] = word_t(centre - tile.residual(numbers, 0, 0, x));
+                }
+            }
+        }
+        __syncwarp();
+        return;
+    }
     for (uint32_t wave = 1; wave < waves; ++wave) {
         for (uint32_t row = lane_id(); row < rows; row += WARP) {
             const uint32_t z = row / ny, y = row - z * ny, x = wave - z - y;

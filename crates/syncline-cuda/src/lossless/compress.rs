@@ -158,7 +158,9 @@ impl<'d> LosslessCompressor<'d> {
         };
         let mut lengths = Vec::new();
         let mut at = start;
-        for batch in batches_of(&chunks, step) {
+        // While the host works on the first estimates, the device has nothing to do.
+        let first = if estimates.is_some() { (step / 4).max(1) } else { step };
+        for batch in batches_of(&chunks, first, step) {
             let own = (batch.start - chunks.start) as usize..(batch.end - chunks.start) as usize;
             let estimates = estimates.as_mut().map(|estimates| estimates.wait(own)).transpose()?;
             let own = self.batch(job, batch, estimates.as_deref(), at, output)?;
@@ -341,11 +343,10 @@ impl Layout {
     }
 }
 
-/// Splits chunks into batches of up to `most` chunks. The first batches are smaller, so that the device can start as
-/// soon as the coding of the first chunks is chosen.
-fn batches_of(chunks: &Range<u64>, most: u64) -> Vec<Range<u64>> {
+/// Splits chunks into batches of up to `most` chunks. The first one has up to `step`, and each further one up to twice as
+/// many as the one before, so that the device can start as soon as the coding of the first chunks is chosen.
+fn batches_of(chunks: &Range<u64>, mut step: u64, most: u64) -> Vec<Range<u64>> {
     let (mut batches, mut first) = (Vec::new(), chunks.start);
-    let mut step = (most / 4).max(1);
     while first < chunks.end {
         let end = chunks.end.min(first + step);
         batches.push(first..end);

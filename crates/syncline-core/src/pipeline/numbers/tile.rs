@@ -37,7 +37,7 @@ pub(super) fn code_tile<W: Word>(
             masked.or_word(block, bits);
         }
     }
-    let TileMemory { numbers, other, before } = memory;
+    let TileMemory { numbers, other } = memory;
     let numbers = &mut numbers[..elements.len()];
     let others = plan.number.take(element, elements, numbers, rests);
     let verbatim = others.without(&masked);
@@ -52,33 +52,19 @@ pub(super) fn code_tile<W: Word>(
     let centre = W::narrow(plan.centre as u64);
     if left_out.count() == codes.len() {
         codes.fill(W::ZERO);
-    } else if left_out.any() {
-        codes.copy_from_slice(numbers);
-        predict_around(codes, extent, plan.predictor, (base, centre), &left_out, before);
     } else {
+        let is_any_left_out = left_out.any();
+        if is_any_left_out {
+            orders::fill_left_out(numbers, extent, plan.predictor, left_out.ones(), (base, centre));
+        }
         simd::run(Predict { numbers, codes, other, extent, predictor: plan.predictor, centre });
+        if is_any_left_out && plan.predictor == 0 {
+            left_out.ones().for_each(|i| codes[i] = W::ZERO);
+        }
     }
     let constant = simd::run(AreZero(codes));
     let state = TileState { constant, mask: MaskKind::of(&masked, codes.len()) };
     CodedTile { state, base, masked, verbatim }
-}
-
-/// Predicts a tile of which some elements are left out.
-fn predict_around<W: Word>(
-    codes: &mut [W],
-    extent: [usize; 3],
-    predictor: u8,
-    (base, centre): (W, W),
-    left_out: &TileMask,
-    before: &mut Vec<W>,
-) {
-    let subtracted = if predictor == 0 { W::ZERO } else { base };
-    codes.iter_mut().for_each(|code| *code = code.minus(subtracted));
-    orders::difference_around(codes, extent, predictor, |i| left_out.get(i), centre, before);
-    codes.iter_mut().for_each(|code| *code = code.minus(centre));
-    if predictor != 0 {
-        codes[0] = W::ZERO;
-    }
 }
 
 /// Memory for the numbers of a tile, and for predictions.
@@ -86,17 +72,11 @@ fn predict_around<W: Word>(
 pub(super) struct TileMemory<W> {
     numbers: Vec<W>,
     other: Vec<W>,
-    /// Numbers before each pass of a prediction.
-    before: Vec<W>,
 }
 
 impl<W: Word> Default for TileMemory<W> {
     fn default() -> Self {
-        Self {
-            numbers: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS],
-            other: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS],
-            before: Vec::new(),
-        }
+        Self { numbers: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS], other: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS] }
     }
 }
 
