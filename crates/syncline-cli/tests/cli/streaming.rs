@@ -54,14 +54,16 @@ fn in_halves(w: &Workshop, line: &str, input: &[u8], enough: usize) -> Vec<u8> {
 #[test]
 fn output_begins_before_input_ends() {
     let w = Workshop::new();
-    let field = field_f32(COUNT);
+    // A part is repeated, because making values takes long in a test.
+    let field = field_f32(COUNT / 12).repeat(12);
     let line = "compress - --dtype f32 --shape 96x256x512 --abs 1e-3 --effort fast --threads 1";
     let stream = in_halves(&w, line, &field, 1 << 20);
     w.write("x.syn", &stream);
     let back = in_halves(&w, "decompress - --threads 1", &stream, 16 << 20);
-    assert!(largest_error(&field, &back) <= 1e-3);
     w.write("x.f32", &field);
     w.ok("verify x.f32 x.syn");
+    w.ok("decompress x.syn -o back.f32");
+    assert!(w.read("back.f32") == back);
 }
 
 /// Waits for the end of a program whose stdin stays open.
