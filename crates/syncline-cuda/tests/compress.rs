@@ -540,8 +540,8 @@ fn division(stream: &[u8]) -> [u8; 3] {
     [record[plan + 3], record[sizes] & 15, record[sizes] >> 4]
 }
 
-/// A dense block has several units, and boxes if it takes many bytes; a small one behind it has fewer. One half of them is
-/// quiet but for some elements.
+/// A dense block has several units, and boxes if it takes many bytes; a small one behind it has fewer. One half of them
+/// is quiet but for some elements.
 #[test]
 fn blocks_with_several_units_and_boxes() {
     let Some(device) = common::device() else { return };
