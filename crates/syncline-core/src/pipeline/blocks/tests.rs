@@ -11,7 +11,6 @@ use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::container::Header;
 use crate::contexts::lanes::{Decoder, Encoder, Events, ListEnd, SlotTables};
-use crate::contexts::segments::PartEvents;
 use crate::contexts::table::Tables;
 use crate::contexts::{EventCounts, MASKS, PackedReader, PackedWriter};
 use crate::geometry::balanced_extent;
