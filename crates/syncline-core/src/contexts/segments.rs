@@ -1,5 +1,5 @@
-//! The elements of a class in segments (`docs/FORMAT.md`, "Segments"): where only zeros or masks are to be expected, the
-//! elements that are something else are counted and found by the gaps between them, and the others are not coded.
+//! The elements of a class in segments (`docs/FORMAT.md`, "Segments"): where only zeros or masks are to be expected,
+//! the elements that are something else are counted and found by the gaps between them, and the others are not coded.
 
 mod append;
 #[cfg(target_arch = "x86_64")]

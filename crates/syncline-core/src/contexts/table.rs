@@ -92,8 +92,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Chooses tables for counted symbols, and appends them to `out`. Returns them, and about how many bits they and the
-    /// symbols take, without those behind symbols.
+    /// Chooses tables for counted symbols, and appends them to `out`. Returns them, and about how many bits they and
+    /// the symbols take, without those behind symbols.
     pub fn build(counts: &[Counts; CONTEXTS], out: &mut PackedWriter) -> (Self, u64) {
         let groups = group(counts);
         let priced = PRECISIONS.map(|precision| {

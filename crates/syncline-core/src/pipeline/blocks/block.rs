@@ -137,8 +137,8 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// Returns whether a part of a block is needed, where `needs` tells it of tiles in the block. The first one always is:
-    /// it has all levels but the finest, or all.
+    /// Returns whether a part of a block is needed, where `needs` tells it of tiles in the block. The first one always
+    /// is: it has all levels but the finest, or all.
     pub fn needs_part(&self, part: usize, block: &Tile, needs: impl Fn(&Tile) -> bool) -> bool {
         part.checked_sub(1).is_none_or(|number| needs(&self.reach(number, block)))
     }

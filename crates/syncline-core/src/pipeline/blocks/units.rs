@@ -67,7 +67,8 @@ impl Boxes {
     }
 }
 
-/// The units of a block: those of the part with all levels, or with all but the finest, and behind them one for each box.
+/// The units of a block: those of the part with all levels, or with all but the finest, and behind them one for each
+/// box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Units {
     lanes: usize,
