@@ -527,8 +527,8 @@ fn blocks_of_f64() {
     blocks(ElementType::F64, Share::all().if_tiny(3, 1));
 }
 
-/// Returns the division of the blocks of the first chunk, and the lanes of the first of them as an exponent of 2.
-fn division(stream: &[u8]) -> [u8; 2] {
+/// Returns the division of the blocks of the first chunk, and the lanes of the first two of them as exponents of 2.
+fn division(stream: &[u8]) -> [u8; 3] {
     let record = &stream[HEADER_LEN..];
     let length = |number: usize| {
         let at = RECORD_HEADER_LEN + 4 * number;
@@ -537,16 +537,17 @@ fn division(stream: &[u8]) -> [u8; 2] {
     // Behind the lengths of ten sections. Lanes are at the start of section 3.
     let plan = (RECORD_HEADER_LEN + 40).next_multiple_of(16);
     let sizes = (0..3).fold(plan, |at, number| (at + length(number)).next_multiple_of(16));
-    [record[plan + 3], record[sizes] & 15]
+    [record[plan + 3], record[sizes] & 15, record[sizes] >> 4]
 }
 
-/// A dense block has several units, and boxes if it takes many bytes. One half of it is quiet but for some elements.
+/// A dense block has several units, and boxes if it takes many bytes; a small one behind it has fewer. One half of them
+/// is quiet but for some elements.
 #[test]
 fn blocks_with_several_units_and_boxes() {
     let Some(device) = common::device() else { return };
-    for (noise, plan) in [(0.1, [0, 8]), (0.5, [1, 7])] {
+    for (noise, plan) in [(0.1, [0, 8, 4]), (0.5, [1, 7, 4])] {
         let quiet_half = |i: u64| (i % 64 < 32).then_some(if i % 97 == 5 { 1.5 } else { 1.0 });
-        let field = Field::smooth(ElementType::F32, &[64, 64, 64], noise).with("quiet half", quiet_half);
+        let field = Field::smooth(ElementType::F32, &[72, 64, 64], noise).with("quiet half", quiet_half);
         let options = Options::new(Bound::Abs(0.01)).with_tiles(TileSize::Block);
         assert_eq!(division(&field.stream(&options)), plan);
         check(device, &field, &options);

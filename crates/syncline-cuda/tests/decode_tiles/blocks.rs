@@ -90,7 +90,7 @@ fn blocks_with_masks_come_back() {
 }
 
 /// Returns the division of the blocks of the first chunk, and the lanes of the first of them as an exponent of 2.
-fn division(bytes: &[u8]) -> [u8; 2] {
+pub fn division(bytes: &[u8]) -> [u8; 2] {
     let (at, length) = table(bytes).record(0);
     let record = &bytes[at as usize..at as usize + length];
     let sections = mutants::sections(record);

@@ -159,10 +159,12 @@ fn mutants_of_blocks_in_slices_have_the_cpus_verdict() {
 
 #[test]
 fn mutants_of_a_block_with_two_units_have_the_cpus_verdict() {
+    assert_eq!(blocks::division(&streams()[7]), [0, 6]);
     mutants_have_the_cpus_verdict(7);
 }
 
 #[test]
 fn mutants_of_a_block_in_boxes_have_the_cpus_verdict() {
+    assert_eq!(blocks::division(&streams()[8]), [1, 6]);
     mutants_have_the_cpus_verdict(8);
 }
