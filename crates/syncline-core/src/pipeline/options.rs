@@ -152,8 +152,8 @@ impl CoderOptions {
         }
     }
 
-    /// Returns whether [`Coder::Auto`] codes a chunk that takes `numbers` bytes as numbers as LZSS tokens, too, which are
-    /// estimated to take so many.
+    /// Returns whether [`Coder::Auto`] codes a chunk that takes `numbers` bytes as numbers as LZSS tokens, too, which
+    /// are estimated to take so many.
     #[doc(hidden)]
     pub fn is_promising(expected: u64, numbers: u64) -> bool {
         expected < numbers - numbers / 32

@@ -32,8 +32,8 @@ pub(super) struct Binned {
 }
 
 impl Binned {
-    /// Chooses the bins for `count` codes in a range, of which [`sample_codes`] takes a sample, and how many of them make
-    /// a symbol.
+    /// Chooses the bins for `count` codes in a range, of which [`sample_codes`] takes a sample, and how many of them
+    /// make a symbol.
     pub fn choose<W: Word>(sample: &[W], count: usize, range: Range, predictor: u8) -> Self {
         let weight = weight_of(count);
         let rows: Vec<&[W]> = sample.chunks(SAMPLED_ROW).collect();

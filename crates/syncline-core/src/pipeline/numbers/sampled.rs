@@ -46,8 +46,8 @@ fn words<W: Word>(bytes: &[u8]) -> Vec<W> {
     bytes.chunks_exact(size_of::<W>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
-/// Chooses the plan of a chunk with these sampled elements, and these elements of the sampled tiles of these extents, in
-/// the machine's byte order. Bins of a symbol are to be chosen later.
+/// Chooses the plan of a chunk with these sampled elements, and these elements of the sampled tiles of these extents,
+/// in the machine's byte order. Bins of a symbol are to be chosen later.
 ///
 /// # Panics
 /// `of_tiles` has not the extents' length.
