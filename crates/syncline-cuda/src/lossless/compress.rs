@@ -343,8 +343,8 @@ impl Layout {
     }
 }
 
-/// Splits chunks into batches of up to `most` chunks. The first one has up to `step`, and each further one up to twice as
-/// many as the one before, so that the device can start as soon as the coding of the first chunks is chosen.
+/// Splits chunks into batches of up to `most` chunks. The first one has up to `step`, and each further one up to twice
+/// as many as the one before, so that the device can start as soon as the coding of the first chunks is chosen.
 fn batches_of(chunks: &Range<u64>, mut step: u64, most: u64) -> Vec<Range<u64>> {
     let (mut batches, mut first) = (Vec::new(), chunks.start);
     while first < chunks.end {
