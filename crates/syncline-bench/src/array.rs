@@ -296,7 +296,7 @@ mod tests {
     fn generated_arrays_are_as_large_as_asked_for() {
         let names = [
             "nyx",
-            "rtm",
+            "cesm",
             "hacc",
             "nyx-f64",
             "hurricane-bf16",

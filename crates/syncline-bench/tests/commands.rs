@@ -24,7 +24,7 @@ const SMALL: [&str; 4] = ["--mebibytes", "1", "--runs", "1"];
 
 #[test]
 fn lossy_has_a_record_for_each_array_bound_effort_and_direction() {
-    let more = ["--fields", "hurricane,rtm-u16", "--rel", "1e-2,1e-4", "--threads", "1,2", "--only", "syncline"];
+    let more = ["--fields", "hurricane,nyx-u16", "--rel", "1e-2,1e-4", "--threads", "1,2", "--only", "syncline"];
     let rows = records(&[&["lossy"], &SMALL[..], &more].concat());
     assert_eq!(rows.len(), 2 * 2 * 3 * 2 * 2);
     assert_eq!(rows[0]["options"], "balanced", "the default is first");
