@@ -192,9 +192,10 @@ fn lossless_streams_of_all_types_are_those_of_the_cpu() {
 }
 
 #[test]
-fn streams_of_all_types_with_a_bound_are_those_of_the_cpu() {
+fn streams_with_a_bound_are_those_of_the_cpu() {
     let Some((mut compressor, _shared)) = compressor() else { return };
-    for element_type in ElementType::ALL {
+    // One of each size; the tests of syncline-cuda have all types.
+    for element_type in [ElementType::U8, ElementType::Bf16, ElementType::U32, ElementType::F64] {
         let bound = if element_type.is_float() { Bound::Rel(1e-2) } else { Bound::Abs(3.0) };
         round_trip(&mut compressor, element_type, &[20, 30], &CompressOptions::new(bound).with_effort(Effort::Fast));
     }
