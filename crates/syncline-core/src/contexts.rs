@@ -12,7 +12,7 @@ pub mod segments;
 mod symbol;
 pub mod table;
 
-pub use activity::{CONTEXT_ROOM, CONTEXTS, Contexts, KINDS, OF_KIND, Unit, context_row, kind_of};
+pub use activity::{CONTEXT_ROOM, CONTEXTS, Contexts, KINDS, OF_KIND, RowPart, context_row, kind_of};
 pub use bits::{PackedReader, PackedWriter};
 pub use event::{Event, EventCounts};
 pub use symbol::{CODE_LIMIT, FIRST_MASK, MASKS, OWN_SYMBOLS, SYMBOLS, Symbol, code_of_mask, mask_of_code};

@@ -118,12 +118,12 @@ pub fn begins_group(context: usize) -> bool {
     }
 }
 
-/// The part of a row of a class that belongs to a unit, whose other elements alone are known where the row is decoded.
+/// What a part of a block has of a row of a class. Only the part's own elements are known where the row is decoded.
 #[derive(Clone, Copy, Debug)]
-pub struct Unit {
-    /// First element of the part, and one past its last.
+pub struct RowPart {
+    /// Its first element, and one past its last.
     pub x: [usize; 2],
-    /// Ends of the unit along each axis, in elements of a class.
+    /// Ends of the part of the block along each axis, in elements of a class.
     pub ends: [usize; 3],
 }
 
@@ -162,7 +162,7 @@ pub fn kind_of(number: usize, class: usize) -> usize {
 /// Computes the contexts of the elements of a part of a row of a class, whose kind has `contexts`.
 ///
 /// The activity is 12 times the mean magnitude of the codes at the neighbors that elements are interpolated from; a
-/// neighbor that does not exist or is of another unit counts as the one on the other side. If `any_masks` is not set,
+/// neighbor that does not exist or is of another part counts as the one on the other side. If `any_masks` is not set,
 /// there are no masks among the codes. `sums` and `out` have room for [`CONTEXT_ROOM`] elements more than there are,
 /// which become anything.
 #[inline(always)]
@@ -171,13 +171,13 @@ pub fn context_row<I: InstructionSet>(
     (lattice, codes): (&[i32], &Classes<i32>),
     (level, number, class): (&Level, usize, usize),
     at: [usize; 2],
-    unit: &Unit,
+    row_part: &RowPart,
     (contexts, any_masks): (&Contexts, bool),
     (sums, out): (&mut [i32], &mut [u8]),
 ) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
-    let [start, end] = unit.x;
+    let [start, end] = row_part.x;
     let (all_sums, count) = (sums, end - start);
     let sums = &mut all_sums[..count];
     let mut is_first = true;
@@ -185,7 +185,7 @@ pub fn context_row<I: InstructionSet>(
         let from = class ^ 1 << axis;
         let all = if from == 0 { lattice } else { &codes[from] };
         let extent = level.class(from);
-        let limit = if from == 0 || number > 0 { extent[axis] } else { extent[axis].min(unit.ends[axis]) };
+        let limit = if from == 0 || number > 0 { extent[axis] } else { extent[axis].min(row_part.ends[axis]) };
         let row = |z: usize, y: usize| &all[(z * extent[1] + y) * extent[2]..][..extent[2]];
         if axis == 2 {
             let row = row(at[0], at[1]);

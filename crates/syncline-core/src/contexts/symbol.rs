@@ -3,6 +3,7 @@
 //! The first numbers beyond the range of codes stand for masks: elements that hold a fill pattern, or 0.0.
 
 use crate::container::MAX_PATTERNS;
+use crate::predict::word::Word;
 
 /// Codes have smaller magnitudes.
 pub const CODE_LIMIT: u32 = 1 << 18;
@@ -29,14 +30,16 @@ pub fn mask_of_code(code: i32) -> Option<usize> {
     (code >= CODE_LIMIT as i32).then(|| usize::from(Symbol::of(code).symbol - FIRST_MASK))
 }
 
-/// Returns the code that stands for a number.
-pub const fn code_of_number(number: u32) -> i32 {
-    (number >> 1) as i32 ^ -((number & 1) as i32)
+/// Returns the code that stands for a number: that whose zigzag code it is.
+#[inline(always)]
+pub fn code_of_number(number: u32) -> i32 {
+    number.unzigzag() as i32
 }
 
 /// Returns the number that a code stands for. Those of masks are larger than all others.
-pub const fn number_of_code(code: i32) -> u32 {
-    ((code << 1) ^ (code >> 31)) as u32
+#[inline(always)]
+pub fn number_of_code(code: i32) -> u32 {
+    (code as u32).zigzag()
 }
 
 /// The symbol of a code, and the bits that follow it.

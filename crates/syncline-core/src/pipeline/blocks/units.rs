@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::plan::Division;
-use crate::contexts::Unit;
+use crate::contexts::RowPart;
 use crate::contexts::lanes::MOST_LANES;
 use crate::geometry::{Tile, balanced_extent};
 use crate::predict::levels::Level;
@@ -61,9 +61,9 @@ impl Boxes {
     }
 
     /// Returns the part of a row of `len` elements of a class that belongs to box `number`, for the context.
-    pub fn part(&self, number: usize, len: usize) -> Unit {
+    pub fn part(&self, number: usize, len: usize) -> RowPart {
         let [z, y, x] = self.ranges(number);
-        Unit { x: [x[0].min(len), x[1].min(len)], ends: [z[1], y[1], x[1]] }
+        RowPart { x: [x[0].min(len), x[1].min(len)], ends: [z[1], y[1], x[1]] }
     }
 }
 
@@ -140,6 +140,6 @@ pub(in super::super) fn boxes_of(block: &Tile) -> Vec<Tile> {
 }
 
 /// Returns a whole row of a class as a part without limits.
-pub(super) fn whole_row(len: usize) -> Unit {
-    Unit { x: [0, len], ends: [usize::MAX; 3] }
+pub(super) fn whole_row(len: usize) -> RowPart {
+    RowPart { x: [0, len], ends: [usize::MAX; 3] }
 }

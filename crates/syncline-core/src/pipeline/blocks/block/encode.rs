@@ -2,7 +2,7 @@
 
 use super::Block;
 use crate::contexts::segments::PartEvents;
-use crate::contexts::{CONTEXT_ROOM, Contexts, Event, EventCounts, Unit, context_row, kind_of};
+use crate::contexts::{CONTEXT_ROOM, Contexts, Event, EventCounts, RowPart, context_row, kind_of};
 use crate::pipeline::blocks::anchors::Anchor;
 use crate::pipeline::blocks::plan::Division;
 use crate::pipeline::blocks::quantizer::{MISSED, Quantizer};
@@ -112,7 +112,7 @@ impl<T: Real> Block<T> {
         isa: I,
         (number, class): (usize, usize),
         at: [usize; 2],
-        (part, of_row): (usize, Unit),
+        (part, of_row): (usize, RowPart),
         (of_kind, sums, contexts): (&Contexts, &mut [i32], &mut [u8]),
     ) {
         let level = &self.levels[number];
