@@ -27,10 +27,11 @@ pub enum TileSize {
     #[default]
     Small,
     /// 16x16x16, 64x64, or 4,096 elements: more is predicted inside of a tile, but a part of an array takes larger
-    /// tiles to be decoded. Only in streams with token codebooks.
+    /// tiles to be decoded. Only in streams with an error bound.
     Large,
     /// Blocks: up to 64x64x64, 512x512, or 262,144 elements, interpolated level by level, with codes by contexts. The
-    /// smallest streams; a part of an array takes all of the blocks that it meets. Only in quantized streams.
+    /// smallest streams; a part of an array takes the coarse levels of all blocks that it meets. Only in quantized
+    /// streams.
     Block,
 }
 

@@ -84,7 +84,7 @@ fn compress_in_chunks(case: &Case, chunk_tiles: u32) -> Result<Vec<u8>> {
         coder: advanced.coder.unwrap_or(effort.coder()),
         symbol: advanced.symbol,
         level: advanced.level.unwrap_or(effort.level()),
-        interpolates: effort != syncline::Effort::Fast && !case.options.rewritable(),
+        interpolates: !case.options.rewritable(),
     };
     let mut stream = header.to_bytes().to_vec();
     let mut lengths = Vec::new();

@@ -78,9 +78,9 @@ impl Advanced {
     /// take more time; any part of one needs about a tenth of it. With a point-wise bound, they stand for large tiles.
     /// No effect on lossless streams.
     ///
-    /// By default, tiles are small; with the effort best, a sample of at most 1 Mi elements is compressed with all
-    /// sizes, and the one with the shortest stream is taken. [`Writer`](crate::Writer), which does not see the whole
-    /// array, takes small ones.
+    /// By default, tiles are small with the effort fast, and blocks with balanced. With best, a sample of at most 1 Mi
+    /// elements is compressed with all sizes, and the one with the shortest stream is taken;
+    /// [`Writer`](crate::Writer), which does not see the whole array, takes blocks.
     #[must_use]
     pub fn with_tile(self, tile: TileSize) -> Self {
         Self { tile: Some(tile), ..self }

@@ -15,7 +15,7 @@ use syncline_core::error::{Error, Result};
 pub enum Backend {
     /// The first GPU if it is usable and likely to be faster, its start included; otherwise the CPU. For compression,
     /// the GPU is chosen from about 0.3 GB of elements with 2 threads, and from 4 GB with 16 threads; with
-    /// [`Effort::Fast`](crate::Effort::Fast), from 1.2 GB and 7 GB. For decompression, which is limited by writing to
+    /// [`Effort::Fast`](crate::Effort::Fast), from 0.5 GB and 7 GB. For decompression, which is limited by writing to
     /// memory, it is chosen only with one thread. A missing or failing GPU is not an error.
     #[default]
     Auto,

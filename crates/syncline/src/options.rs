@@ -96,8 +96,8 @@ impl CompressOptions {
     /// within the bound of the value that was last written to it, because decompressed values compress to themselves.
     /// Without this, each time may add an error of up to the bound.
     ///
-    /// Values are then quantized with a step that depends on the bound alone, and no tiles are interpolated, which
-    /// makes streams of smooth fields larger. [`Bound::Rel`] and [`Bound::Psnr`] refer to the range of each array that
+    /// Values are then quantized with a step that depends on the bound alone, to whole multiples of it, which makes
+    /// streams of smooth fields larger. [`Bound::Rel`] and [`Bound::Psnr`] refer to the range of each array that
     /// is compressed, which changes with its elements, so that they are not kept. No effect on lossless streams.
     #[must_use]
     pub fn with_rewritable(self, rewritable: bool) -> Self {
@@ -187,7 +187,11 @@ impl CompressOptions {
     /// Returns the size of the tiles of streams with an error bound: the one that was set, or that of the effort.
     /// `None` chooses it by a sample.
     pub(crate) fn tile(&self) -> Option<TileSize> {
-        self.advanced.tile.or((self.effort != Effort::Best).then_some(TileSize::Small))
+        self.advanced.tile.or(match self.effort {
+            Effort::Fast => Some(TileSize::Small),
+            Effort::Best => None,
+            _ => Some(TileSize::Block),
+        })
     }
 
     /// Returns whether decompressed values compress to themselves.
@@ -224,9 +228,9 @@ impl CompressOptions {
         self.coder_options().validate()
     }
 
-    /// Returns whether tiles may be interpolated.
+    /// Returns whether values may be interpolated that are no multiples of the step.
     pub(crate) fn interpolates(&self) -> bool {
-        self.effort != Effort::Fast && !self.rewritable
+        !self.rewritable
     }
 
     /// Returns the choices of the encoder of chunks.

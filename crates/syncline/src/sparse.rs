@@ -16,9 +16,10 @@ use crate::io::ReadAt;
 /// [what a region needs](crate::StreamFile::missing_ranges), until nothing is missing.
 ///
 /// ```
-/// use syncline::{ArrayView, Bound, CompressOptions, DecompressOptions, SparseBytes, StreamFile, compress};
+/// use syncline::{ArrayView, Bound, CompressOptions, DecompressOptions, Effort, SparseBytes, StreamFile, compress};
 /// let field: Vec<f32> = (0..500_000).map(|i| (i as f32 * 0.37).sin()).collect();
-/// let stored = compress(&ArrayView::new(&field, &[500_000])?, &CompressOptions::new(Bound::Abs(1e-3)))?;
+/// let options = CompressOptions::new(Bound::Abs(1e-3)).with_effort(Effort::Fast);
+/// let stored = compress(&ArrayView::new(&field, &[500_000])?, &options)?;
 /// let mut fetched = 0;
 /// let mut fetch = |range: std::ops::Range<u64>| {
 ///     fetched += range.end - range.start;

@@ -20,8 +20,8 @@ fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
     Fill::of(&values.filter(|value| !value.is_nan() && *value != 0.0).collect::<Vec<f64>>())
 }
 
-/// Returns the size that the options state, or else that of the effort: small tiles, or for the best one that of
-/// `sizes` that a sample of the array is best compressed with.
+/// Returns the size that the options state, or else that of the effort: for the best one, that of `sizes` that a sample
+/// of the array is best compressed with.
 ///
 /// # Errors
 /// Those of [`compress`](crate::compress).

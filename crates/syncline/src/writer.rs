@@ -139,7 +139,7 @@ impl<W: Write> Writer<W> {
             Bound::Lossless => Resolved::lossless(),
             _ => resolve(stats, options.rewritable())?,
         };
-        let tile_size = options.tile().unwrap_or(TileSize::Small);
+        let tile_size = options.tile().unwrap_or(TileSize::Block);
         let header = header_for(element_type, shape, options, tile_size, &resolved);
         sink.write_all(&header.to_bytes())?;
         let geometry = header.geometry()?;

@@ -132,7 +132,8 @@ fn write_current(case: &Case) -> Vec<u8> {
     let advanced = match case.name {
         name if name.ends_with("_large") => advanced.with_tile(TileSize::Large),
         name if name.ends_with("_block") => advanced.with_tile(TileSize::Block),
-        _ => advanced,
+        _ if effort == Effort::Best => advanced,
+        _ => advanced.with_tile(TileSize::Small),
     };
     let options = CompressOptions::new(case.bound).with_effort(effort).with_advanced(advanced);
     compress(&view, &options.with_rewritable(case.name.contains("_rewritable"))).unwrap()
@@ -446,7 +447,8 @@ fn other_files_are_recognized_as_such() {
 fn damage_stays_in_its_chunk() {
     let values: Vec<f32> = smooth(&[3 << 20], 1).into_iter().map(|v| v as f32).collect();
     let view = ArrayView::new(&values, &[3 << 20]).unwrap();
-    let mut stream = compress(&view, &CompressOptions::new(Bound::Rel(1e-3))).unwrap();
+    let options = CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Fast);
+    let mut stream = compress(&view, &options).unwrap();
     let whole = decompress(&stream, &DecompressOptions::default()).unwrap();
     let middle = stream.len() / 2;
     stream[middle] ^= 4;

@@ -6,8 +6,8 @@ mod common;
 use common::{Real, Rng, check_bound, repair_checksums, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, ElementType, Shape, StreamFile, Writer,
-    compress, decompress, decompress_region, inspect,
+    ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, Effort, ElementType, Shape, StreamFile,
+    Writer, compress, decompress, decompress_region, inspect,
 };
 
 const HEADER: usize = 144;
@@ -41,7 +41,7 @@ fn patches(extents: &[u64], seed: u64) -> Vec<f64> {
 }
 
 fn options(bound: Bound) -> CompressOptions {
-    CompressOptions::new(bound).with_threads(1)
+    CompressOptions::new(bound).with_effort(Effort::Fast).with_threads(1)
 }
 
 fn as_type<T: Real>(values: &[f64]) -> Vec<T> {

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use syncline::{
-    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, ReadAt, Reader, Salvage, SequentialReader,
-    SparseBytes, StreamFile, compress, decompress,
+    ArrayView, Bound, CompressOptions, DecompressOptions, Effort, Error, Loss, ReadAt, Reader, Salvage,
+    SequentialReader, SparseBytes, StreamFile, compress, decompress,
 };
 
 const LEN: usize = 3_000_000;
@@ -14,7 +14,8 @@ const LOST: u32 = 0x7FC0_1234;
 
 fn stream(bound: Bound) -> Vec<u8> {
     let field: Vec<f32> = (0..LEN).map(|i| (i as f32 * 1e-3).sin() + (i * 7919 % 101) as f32 * 1e-3).collect();
-    compress(&ArrayView::new(&field, &[LEN as u64]).unwrap(), &CompressOptions::new(bound)).unwrap()
+    compress(&ArrayView::new(&field, &[LEN as u64]).unwrap(), &CompressOptions::new(bound).with_effort(Effort::Fast))
+        .unwrap()
 }
 
 fn words(bytes: &[u8]) -> Vec<u32> {

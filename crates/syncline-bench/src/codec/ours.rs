@@ -39,7 +39,7 @@ pub fn efforts(efforts: &[Effort]) -> Vec<Variant> {
 pub fn ratio_variants() -> Vec<Variant> {
     let large = Advanced::default().with_tile(TileSize::Large);
     let mut variants = efforts(&[Effort::Balanced, Effort::Fast, Effort::Best]);
-    variants.push(advanced("balanced, large tiles", Effort::Balanced, large));
+    variants.push(advanced("fast, large tiles", Effort::Fast, large));
     variants
 }
 

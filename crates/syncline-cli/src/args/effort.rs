@@ -11,9 +11,9 @@ use crate::message::{Failure, Outcome};
 pub struct EffortArgs {
     /// Time that compression may take for a smaller stream [default: balanced].
     ///
-    /// With an error bound, fast predicts by differences alone, and balanced also by interpolation. best chooses
-    /// between small tiles, large ones, and blocks by a sample; blocks make the smallest streams, and take two to three
-    /// times as long. Lossless, fast finds repetitions among the nearest values only, and best among many.
+    /// With an error bound, fast predicts values in small tiles, of which parts of an array are read fastest, and
+    /// balanced in blocks, whose streams are smaller. best compresses a sample with both, and takes what is smaller.
+    /// Lossless, best also looks for repetitions.
     #[arg(long, value_name = "EFFORT", value_parser = parse::effort(), env = "SYNCLINE_EFFORT", hide_env = true,
         help_heading = SPEED)]
     pub effort: Option<Effort>,

@@ -1,6 +1,6 @@
 //! `syncline inspect`.
 
-use syncline::{Bound, DecompressOptions, Error, Loss, Pipeline, Report, Salvage, StreamFile};
+use syncline::{Bound, ChunkReport, DecompressOptions, Error, Loss, Pipeline, Report, Salvage, StreamFile, TileSize};
 use syncline_core::predict::interpolate::Scheme;
 
 use crate::args::InspectArgs;
@@ -56,7 +56,6 @@ fn show(args: &InspectArgs, report: &Report, name: &str, losses: Option<&[Loss]>
 }
 
 fn rows(report: &Report) -> Vec<(&'static str, String)> {
-    let share = |part: u64| percent(part, report.compressed_bytes);
     let elements = report.shape.len();
     let mut rows = vec![
         ("array", format!("{} {}, {}", report.element_type, report.shape, counted(elements, "element"))),
@@ -87,42 +86,45 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
                 grouped(report.totals.lzss_chunks)
             ),
         ),
-        (
-            "tiles",
-            format!(
-                "{} {}: {} constant, {} with fill",
-                grouped(report.totals.tiles),
-                report.tile_size,
-                percent(report.totals.constant_tiles, report.totals.tiles),
-                percent(report.totals.masked_tiles, report.totals.tiles)
-            ),
-        ),
-        (
-            "verbatim values",
-            format!("{} ({})", grouped(report.totals.verbatim), percent(report.totals.verbatim, elements)),
-        ),
-        (
-            "groups",
-            format!(
-                "{}, {} without codewords",
-                grouped(report.totals.groups),
-                percent(report.totals.free_groups, report.totals.groups)
-            ),
-        ),
     ]);
-    if report.pipeline != Pipeline::Lossless {
-        rows.push(("chunks by scheme", schemes(report)));
+    let verbatim = report.totals.verbatim;
+    let verbatim = format!("{} ({})", grouped(verbatim), percent(verbatim, elements));
+    match report.tile_size {
+        TileSize::Block => {
+            rows.extend([("blocks", grouped(report.totals.tiles)), ("verbatim values", verbatim)]);
+        }
+        _ => {
+            rows.extend([("tiles", tiles(report)), ("verbatim values", verbatim), ("groups", groups(report))]);
+        }
     }
-    rows.extend([
-        ("codewords", format!("{}, {}", bytes(report.totals.codeword_bytes), share(report.totals.codeword_bytes))),
-        ("codebooks", format!("{}, {}", bytes(report.totals.codebook_bytes), share(report.totals.codebook_bytes))),
-        (
-            "index",
-            format!("{}: {}, {}", report.index, bytes(report.totals.index_bytes), share(report.totals.index_bytes)),
-        ),
-        ("side data", format!("{}, {}", bytes(report.totals.side_bytes), share(report.totals.side_bytes))),
-    ]);
+    let part = |part: u64| format!("{}, {}", bytes(part), percent(part, report.compressed_bytes));
+    let ChunkReport { codeword_bytes, codebook_bytes, index_bytes, side_bytes, .. } = report.totals;
+    match report.tile_size {
+        TileSize::Block => rows.extend([("rANS words", part(codeword_bytes)), ("tables", part(codebook_bytes))]),
+        _ => {
+            if report.pipeline != Pipeline::Lossless {
+                rows.push(("chunks by scheme", schemes(report)));
+            }
+            let index = format!("{}: {}", report.index, part(index_bytes));
+            rows.extend([("codewords", part(codeword_bytes)), ("codebooks", part(codebook_bytes)), ("index", index)]);
+        }
+    }
+    rows.push(("side data", part(side_bytes)));
     rows
+}
+
+/// Returns how many tiles there are, and of which kinds.
+fn tiles(report: &Report) -> String {
+    let totals = &report.totals;
+    let share = |part| percent(part, totals.tiles);
+    let (constant, masked) = (share(totals.constant_tiles), share(totals.masked_tiles));
+    format!("{} {}: {constant} constant, {masked} with fill", grouped(totals.tiles), report.tile_size)
+}
+
+/// Returns how many groups of codewords there are.
+fn groups(report: &Report) -> String {
+    let ChunkReport { groups, free_groups, .. } = report.totals;
+    format!("{}, {} without codewords", grouped(groups), percent(free_groups, groups))
 }
 
 /// Returns how the tiles of quantized chunks are predicted.

@@ -11,7 +11,7 @@ const COUNT: usize = 2_500_000;
 fn workshop() -> (Workshop, Vec<u8>, Vec<u8>) {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(COUNT));
-    w.ok("compress x.f32 --shape 2500x1000 --abs 1e-3 -o good.syn");
+    w.ok("compress x.f32 --shape 2500x1000 --abs 1e-3 --effort fast -o good.syn");
     w.ok("decompress good.syn -o whole");
     let (good, whole) = (w.read("good.syn"), w.read("whole"));
     (w, good, whole)
@@ -108,7 +108,7 @@ fn fill_values_mark_what_is_lost() {
     values.iter_mut().step_by(10).for_each(|value| *value = -9999.0);
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     w.write("x.f32", &bytes);
-    w.ok("compress x.f32 --shape 2500x1000 --abs 1e-3 -o x.syn");
+    w.ok("compress x.f32 --shape 2500x1000 --abs 1e-3 --effort fast -o x.syn");
     let mut bad = w.read("x.syn");
     let middle = bad.len() / 2;
     bad[middle] ^= 4;

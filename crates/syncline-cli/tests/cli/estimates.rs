@@ -108,17 +108,19 @@ fn the_size_of_tiles_is_chosen() {
         ("large", "--advanced tile=large", "large"),
         ("block", "--advanced tile=block", "block"),
         ("best", "--effort best", "block"),
+        ("fast", "--effort fast", "small"),
     ];
     for (tile, options, expected) in sizes {
         w.ok(&format!("{line} {tile}.syn {options}"));
         assert_eq!(json(&w.ok(&format!("inspect {tile}.syn --json")))["tile_size"], expected);
         let text = String::from_utf8(w.ok(&format!("inspect {tile}.syn"))).unwrap();
-        assert!(text.contains(&format!(" {expected}: ")), "{text}");
+        let named = if expected == "block" { "\nblocks ".into() } else { format!(" {expected}: ") };
+        assert!(text.contains(&named), "{text}");
         w.ok(&format!("verify x.f32 {tile}.syn -q"));
     }
-    assert!(w.read("best.syn") == w.read("block.syn"));
+    assert!(w.read("best.syn") == w.read("block.syn") && w.read("fast.syn") == w.read("small.syn"));
     w.ok(&format!("{line} none.syn"));
-    assert!(w.read("none.syn") == w.read("small.syn"));
+    assert!(w.read("none.syn") == w.read("block.syn"));
     let output = w.run(&format!("compress x.f32 --shape {shape} --lossless --advanced tile=large -o l.syn --force"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     succeeded("--lossless --advanced tile=large", output);

@@ -9,7 +9,7 @@ fn json(bytes: &[u8]) -> Value {
 fn workshop() -> Workshop {
     let workshop = Workshop::new();
     std::fs::copy(geoid(), workshop.path("geoid_361x720.f32")).unwrap();
-    workshop.ok("compress geoid_361x720.f32 --shape 361x720 --rel 1e-3 -o g.syn --quiet");
+    workshop.ok("compress geoid_361x720.f32 --shape 361x720 --rel 1e-3 --effort fast -o g.syn --quiet");
     workshop
 }
 
@@ -49,6 +49,19 @@ fn inspect_describes() {
     let lengths: Vec<u64> = report["code_lengths"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
     assert_eq!(lengths[0], 0);
     assert!(lengths.iter().sum::<u64>() > 10, "{lengths:?}");
+}
+
+#[test]
+fn inspect_describes_blocks() {
+    let w = workshop();
+    w.ok("compress geoid_361x720.f32 --shape 361x720 --rel 1e-3 -o b.syn --quiet");
+    let text = String::from_utf8(w.ok("inspect b.syn")).unwrap();
+    for expected in ["blocks           2\n", "rANS words", "tables", "side data"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    for of_tiles in ["tiles", "groups", "scheme", "codewords", "index"] {
+        assert!(!text.contains(of_tiles), "{of_tiles}: {text}");
+    }
 }
 
 #[test]

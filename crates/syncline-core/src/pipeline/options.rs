@@ -60,13 +60,13 @@ impl FromStr for Coder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
-    /// With an error bound, small tiles and Lorenzo prediction alone. Lossless, as [`Balanced`](Self::Balanced).
+    /// With an error bound, small tiles. Lossless, as [`Balanced`](Self::Balanced).
     Fast,
-    /// With an error bound, small tiles, which may also be interpolated. Lossless, numbers.
+    /// With an error bound, blocks. Lossless, numbers.
     #[default]
     Balanced,
-    /// With an error bound, small or large tiles or blocks, by a sample of the array. Lossless, numbers,
-    /// or LZSS with the longest window for chunks where a sample promises that it is smaller.
+    /// With an error bound, blocks, or small or large tiles if these make a sample of the array smaller. Lossless,
+    /// numbers, or LZSS with the longest window for chunks where a sample promises that it is smaller.
     Best,
 }
 

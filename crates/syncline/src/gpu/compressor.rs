@@ -450,12 +450,12 @@ impl Compressor {
     }
 }
 
-/// Returns the options of the stages on the device. Tiles are small if their size is to be chosen by a sample, and
-/// large in place of blocks for pointwise bounds, as on the CPU.
+/// Returns the options of the stages on the device. They have blocks if a sample is to choose the size of tiles, and
+/// large tiles in place of blocks for pointwise bounds, as on the CPU.
 pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
-    let tile_size = match (options.tile(), options.bound()) {
-        (Some(TileSize::Block), Bound::PwRel(_)) => TileSize::Large,
-        (size, _) => size.unwrap_or_default(),
+    let tile_size = match (options.tile().unwrap_or(TileSize::Block), options.bound()) {
+        (TileSize::Block, Bound::PwRel(_)) => TileSize::Large,
+        (size, _) => size,
     };
     DeviceOptions {
         fill: options.fill(),
