@@ -77,7 +77,8 @@ device_struct! {
         pub(super) share: u32,
         /// How codes are divided into parts: 0 for one, 1 for boxes.
         pub(super) division: u32,
-        pub(super) unused: u32,
+        /// Whether the chunk is raw in any case, because it has integers of 64 bits that no value stands for.
+        pub(super) is_raw: u32,
     }
 }
 
