@@ -128,8 +128,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     options: &CompressOptions,
     sink: W,
 ) -> Result<Summary> {
-    let by_sample = |array: &ArraySource<S>, resolved: &Resolved| {
-        tile_size::choose(array, element_type, shape, options, resolved, &TileSize::ALL)
-    };
+    let by_sample =
+        |array: &ArraySource<S>, resolved: &Resolved| tile_size::choose(array, element_type, shape, options, resolved);
     compress_array(source, offset, element_type, shape, options, by_sample, sink)
 }
