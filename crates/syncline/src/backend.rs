@@ -4,11 +4,9 @@ mod measured;
 
 use std::fmt;
 
-use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
-use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::Effort;
 
@@ -162,7 +160,7 @@ pub(crate) fn decode_obstacle(backend: Backend, header: &Header, contiguous: boo
 
 #[cfg(test)]
 mod tests {
-    use syncline_core::array::Shape;
+    use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
 
     use crate::{Advanced, Coder};

@@ -5,7 +5,6 @@ use std::io::Write;
 use syncline_core::array::{ArrayView, ElementType, Shape};
 use syncline_core::bound::Resolved;
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::TileSize;
 use syncline_core::mem;
 use syncline_core::pipeline::compress_bound;
 
