@@ -60,7 +60,7 @@ pub fn balanced_extent(most: [usize; 3], log2: u32) -> [usize; 3] {
 }
 
 impl TileSize {
-    /// The sizes of tiles that GPUs have, too.
+    /// The sizes of tiles, without blocks.
     pub const TILES: [Self; 2] = [Self::Small, Self::Large];
     /// All sizes.
     pub const ALL: [Self; 3] = [Self::Small, Self::Large, Self::Block];

@@ -138,6 +138,7 @@ const FILES: &[Source] = headers![
     "strips/table.cuh",
     "strips/tile_strips.cuh",
     "strips/unit.cuh",
+    "zigzag.cuh",
 ];
 
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.

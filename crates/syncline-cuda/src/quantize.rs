@@ -7,7 +7,7 @@ pub(crate) mod structs;
 
 pub use bound_scan::{BoundScan, ScannedPart};
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS};
-pub(crate) use step::STEP_WORDS;
+pub(crate) use step::{STEP_WORDS, pattern_values};
 
 use syncline_core::array::ElementType;
 use syncline_core::container::Header;

@@ -130,11 +130,46 @@ fn waves_of_every_type_have_the_bytes_of_the_cpu() {
     }
 }
 
+/// Blocks of every rank, with and without slices, boxes, and a grid.
+#[test]
+fn blocks_of_every_type_have_the_bytes_of_the_cpu() {
+    let Some(device) = common::device() else { return };
+    for (number, element) in types().enumerate() {
+        let (middle, width) = scale(element);
+        let mut share = Share::all().if_tiny(7, number);
+        for extents in
+            [pick(&[300_000][..], &[5000]), &[33, 70], &[3000, 2], pick(&[80, 70, 66], &[20, 33, 30]), &[2, 2, 2, 40]]
+        {
+            let area: u64 = extents[1..].iter().product();
+            let slices = array("slices", element, extents, |i| {
+                let (own, slice) = (Random(i % area).unit() - 0.5, (i / area) as f64);
+                element_of(element, middle + width * (own + 1e-4 * slice))
+            });
+            let fine = (width / 100.0).max(1.0);
+            for (noise, options) in [
+                (0.0, Options::new(Bound::Rel(1e-2))),
+                (0.02, Options::new(Bound::Abs(fine))),
+                (0.5, Options::new(Bound::Psnr(45.0))),
+                (0.02, Options::new(Bound::Abs(width / 3.0))),
+                (0.02, Options { rewritable: true, ..Options::new(Bound::Abs(fine)) }),
+            ] {
+                if share.takes() {
+                    let field = waves(&format!("noise {noise}"), element, extents, noise, |_| None);
+                    check(device, &field, &options.with_tiles(TileSize::Block));
+                }
+            }
+            if share.takes() {
+                check(device, &slices, &Options::new(Bound::Abs(fine)).with_tiles(TileSize::Block));
+            }
+        }
+    }
+}
+
 #[test]
 fn special_elements_of_every_type_come_back_bit_for_bit() {
     let Some(device) = common::device() else { return };
     for (number, element) in types().enumerate() {
-        let mut share = Share::all().if_tiny(9, number);
+        let mut share = Share::all().if_tiny(17, number);
         let ends = [u64::MAX >> (64 - 8 * element.size()), 1 << (8 * element.size() - 1), 0, 1];
         let special = |i: u64| match i {
             _ if i / 7 % 11 < 2 => Some(ends[0]),
@@ -154,9 +189,12 @@ fn special_elements_of_every_type_come_back_bit_for_bit() {
                 (Fill::of(&finite).unwrap(), false),
             ] {
                 for bound in [Bound::Abs((scale(element).1 / 20.0).max(2.0)), Bound::Rel(1e-2)] {
-                    if share.takes() {
-                        let field = waves("special", element, extents, 0.05, special);
-                        check(device, &field, &Options { fill, rewritable, ..Options::new(bound) });
+                    for tile_size in [TileSize::Small, TileSize::Block] {
+                        if share.takes() {
+                            let field = waves("special", element, extents, 0.05, special);
+                            let options = Options { fill, rewritable, ..Options::new(bound) };
+                            check(device, &field, &options.with_tiles(tile_size));
+                        }
                     }
                 }
             }
@@ -173,7 +211,13 @@ fn integers_of_64_bits_that_no_value_stands_for_make_their_chunk_raw() {
         // The fifth fill value is not among the four patterns.
         let field = waves("lost", element, &[pick(9001, 3001)], 0.01, |i| (i % 211 == 3).then(|| bits(i / 211 % 5)));
         for fill in [Fill::of(&fills[..4]).unwrap(), Fill::None] {
-            check(device, &field, &Options { fill, ..Options::new(Bound::Abs(1e5)) });
+            for (bound, tile_size) in [
+                (Bound::Abs(1e5), TileSize::Small),
+                (Bound::Abs(1e5), TileSize::Block),
+                (Bound::Psnr(60.0), TileSize::Block),
+            ] {
+                check(device, &field, &Options { fill, ..Options::new(bound) }.with_tiles(tile_size));
+            }
         }
     }
 }
@@ -183,12 +227,12 @@ fn constant_and_tiny_arrays_of_every_type_come_back() {
     let Some(device) = common::device() else { return };
     for element in types() {
         for (extents, bits) in [(&[1u64][..], 1), (&[2, 3], 0), (&[1100], u64::MAX >> (64 - 8 * element.size()))] {
-            check(device, &array("constant", element, extents, |_| bits), &Options::new(Bound::Abs(1.0)));
-            check(
-                device,
-                &array("zeros but one", element, extents, |i| bits * u64::from(i == 0)),
-                &Options::new(Bound::Rel(0.1)),
-            );
+            let constant = array("constant", element, extents, |_| bits);
+            let but_one = array("zeros but one", element, extents, |i| bits * u64::from(i == 0));
+            for tile_size in [TileSize::Small, TileSize::Block] {
+                check(device, &constant, &Options::new(Bound::Abs(1.0)).with_tiles(tile_size));
+                check(device, &but_one, &Options::new(Bound::Rel(0.1)).with_tiles(tile_size));
+            }
         }
     }
 }
@@ -198,10 +242,13 @@ fn ranges_of_tiles_of_every_type_are_decoded_alone() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     for element in types() {
-        let field = waves("parts", element, unless_tiny(&[30, 33, 40], &[9, 17, 24]), 0.02, |_| None);
-        let made = field.stream(&Options::new(Bound::Rel(1e-2)));
-        if stream::is_lossy(&made) {
-            check_parts(device, &stream, &made, &mut Random(7));
+        let small: (_, &[u64]) = (TileSize::Small, unless_tiny(&[30, 33, 40], &[9, 17, 24]));
+        for (tile_size, extents) in [small, (TileSize::Block, &[5, 6, 7, 20])] {
+            let field = waves("parts", element, extents, 0.02, |_| None);
+            let made = field.stream(&Options::new(Bound::Rel(1e-2)).with_tiles(tile_size));
+            if stream::is_lossy(&made) {
+                check_parts(device, &stream, &made, &mut Random(7));
+            }
         }
     }
 }

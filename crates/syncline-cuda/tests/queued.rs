@@ -17,7 +17,7 @@ use syncline_cuda::error::CudaError;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Sizing, compress_bound};
 
 use common::streams::{Field, Options};
-use common::{pick, unless_tiny};
+use common::{Random, pick, unless_tiny};
 
 const POISON: u8 = 0xA5;
 
@@ -176,6 +176,24 @@ fn graphs_compress_every_kind_of_f64() {
     let (line, plane, cube) =
         unless_tiny((&[9001][..], &[150, 90][..], &[20, 33, 30][..]), (&[6001], &[80, 70], &[16, 17, 24]));
     every_kind(ElementType::F64, [plane, line, cube]);
+}
+
+/// Blocks of floats of 32 and 16 bits, and of integers.
+#[test]
+fn graphs_compress_blocks() {
+    let Some((device, stream, _alone)) = device() else { return };
+    let extents: &[u64] = unless_tiny(&[20, 33, 30], &[16, 17, 24]);
+    for element in [ElementType::F32, ElementType::F16, ElementType::I32] {
+        let scale = if element.is_integer() { 1000.0 } else { 1.0 };
+        let wave = |noise: f64| move |i: u64| scale * ((i as f64 * 0.05).sin() + noise * Random(i).unit());
+        let smooth = Field::new("smooth", element, extents, wave(0.01));
+        let holes = smooth.clone().with("fill", |i| (i / 7 % 11 < 2).then_some(-9999.0));
+        let rough = Field::new("rough", element, extents, wave(25.0));
+        let zeros = smooth.clone().with("zeros", |i| (i / 900 % 4 == 1).then_some(0.0));
+        let options = Options { fill: Fill::Value(-9999.0), ..Options::new(Bound::Abs(0.01 * scale)) };
+        let fields = [smooth, holes, rough, zeros];
+        check_graph(device, &stream, &fields, &options.with_tiles(TileSize::Block), 1 << 30);
+    }
 }
 
 /// Several chunks, in one batch and in several.

@@ -4,11 +4,9 @@ mod measured;
 
 use std::fmt;
 
-use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
-use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::Effort;
 
@@ -128,22 +126,14 @@ impl Choice {
     }
 }
 
-/// Returns the reason why only the CPU works on tiles of this size, if there is one.
-pub(crate) fn block_obstacle(tile_size: TileSize, element: ElementType) -> Option<String> {
-    (tile_size == TileSize::Block && !element.is_computed()).then(|| {
-        format!("blocks of {element} are compressed and decompressed on the CPU: GPUs have those of f32 and f64")
-    })
-}
-
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
-pub(crate) fn encode_obstacle(options: &CompressOptions, element: ElementType) -> Option<String> {
+pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
     let has_index = options.advanced().index == IndexKind::Symbol;
     match (options.bound(), options.backend()) {
         (Bound::Lossless, Backend::Cuda(_)) if has_index => None,
         (Bound::Lossless, Backend::Cuda(_)) => Some("streams without an index are compressed on the CPU".into()),
         (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
-        (Bound::PwRel(_), _) => None,
-        _ => options.tile().and_then(|size| block_obstacle(size, element)),
+        _ => None,
     }
 }
 
@@ -164,14 +154,14 @@ pub(crate) fn decode_obstacle(backend: Backend, header: &Header, contiguous: boo
         Pipeline::Lossless if header.index != IndexKind::Symbol => {
             "lossless streams without an index are decompressed on the CPU"
         }
-        _ => return block_obstacle(header.tile_size, header.element_type),
+        _ => return None,
     };
     Some(text.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use syncline_core::array::Shape;
+    use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
 
     use crate::{Advanced, Coder};
@@ -181,8 +171,7 @@ mod tests {
     #[test]
     fn work_without_a_kernel_runs_on_the_cpu() {
         let of = |bound, coder| CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(coder));
-        let obstacle =
-            |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend), ElementType::F32);
+        let obstacle = |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let obstacle = obstacle(backend, Coder::Lzss);
             let choice = Choice::new(backend, Work::Compress(Effort::Fast), bytes, 1, obstacle).unwrap();
@@ -193,11 +182,7 @@ mod tests {
             assert!(obstacle(cuda, pipeline).is_none() && obstacle(Backend::Auto, pipeline).is_some());
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
-                assert!(encode_obstacle(&options, ElementType::Bf16).is_none());
-                let blocks = options.advanced().with_tile(TileSize::Block);
-                let blocks = options.with_advanced(blocks);
-                assert!(encode_obstacle(&blocks, ElementType::F64).is_none());
-                assert!(encode_obstacle(&blocks, ElementType::Bf16).is_some_and(|text| text.contains("bf16")));
+                assert!(encode_obstacle(&options).is_none());
             }
         }
         let shape = Shape::new(&[1]).unwrap();
@@ -209,15 +194,11 @@ mod tests {
         assert!(
             decode_obstacle(Backend::Auto, &lossy, true).is_none() && stream_obstacle(Backend::Auto, &lossy).is_none()
         );
-        let blocks = Header { tile_size: TileSize::Block, ..lossy };
-        assert!(decode_obstacle(cuda, &blocks, true).is_none());
-        let counts = Header { element_type: ElementType::U16, ..blocks };
-        assert!(decode_obstacle(cuda, &counts, true).is_some_and(|text| text.contains("u16")));
         let no_index = Header { index: IndexKind::None, ..header };
         assert!(decode_obstacle(cuda, &no_index, true).is_some() && stream_obstacle(cuda, &no_index).is_some());
         let with_index = of(Bound::Lossless, Coder::LzssHuffman).with_backend(cuda);
         let no_index = with_index.advanced().with_index(IndexKind::None);
-        assert!(encode_obstacle(&with_index.with_advanced(no_index), ElementType::F32).is_some());
+        assert!(encode_obstacle(&with_index.with_advanced(no_index)).is_some());
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::io::Write;
 use syncline_core::array::{ArrayView, ElementType, Shape};
 use syncline_core::bound::Resolved;
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::TileSize;
 use syncline_core::mem;
 use syncline_core::pipeline::compress_bound;
 
@@ -128,8 +127,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     options: &CompressOptions,
     sink: W,
 ) -> Result<Summary> {
-    let by_sample = |array: &ArraySource<S>, resolved: &Resolved| {
-        tile_size::choose(array, element_type, shape, options, resolved, &TileSize::ALL)
-    };
+    let by_sample =
+        |array: &ArraySource<S>, resolved: &Resolved| tile_size::choose(array, element_type, shape, options, resolved);
     compress_array(source, offset, element_type, shape, options, by_sample, sink)
 }

@@ -11,7 +11,7 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
-use crate::backend::{Choice, Execution, Stopwatch, Work, block_obstacle, encode_obstacle, stream_obstacle};
+use crate::backend::{Choice, Execution, Stopwatch, Work, encode_obstacle, stream_obstacle};
 use crate::devices::Backend;
 use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
@@ -58,8 +58,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let array = ArraySource::new(source, offset, element_type);
     let work = Work::Compress(options.effort());
     let stopwatch = Stopwatch::start(work, bytes);
-    let mut choice =
-        Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options, element_type))?;
+    let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {
@@ -82,11 +81,6 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let tile_size = tile_size(&array, &resolved)?;
     let header = header_for(element_type, shape, options, tile_size, &resolved);
     let geometry = header.geometry()?;
-    if gpu.is_some()
-        && let Some(obstacle) = block_obstacle(header.tile_size, element_type)
-    {
-        (gpu, choice.reason) = (None, obstacle);
-    }
     if let (Some((compression, names)), Some(gpus)) = (gpu.take(), &gpus) {
         match compression.with_geometry(gpus, &geometry, options) {
             Ok(compression) => gpu = Some((compression, names)),

@@ -20,8 +20,8 @@ fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
     Fill::of(&values.filter(|value| !value.is_nan() && *value != 0.0).collect::<Vec<f64>>())
 }
 
-/// Returns the size that the options state, or else that of the effort: for the best one, that of `sizes` that a sample
-/// of the array is best compressed with.
+/// Returns the size that the options state, or else that of the effort: for the best one, that with which a sample of
+/// the array is compressed best.
 ///
 /// # Errors
 /// Those of [`compress`](crate::compress).
@@ -31,7 +31,6 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     shape: Shape,
     options: &CompressOptions,
     resolved: &Resolved,
-    sizes: &[TileSize],
 ) -> Result<TileSize> {
     let bound = match (options.tile(), resolved.pipeline) {
         (Some(size), _) => return Ok(size),
@@ -51,7 +50,8 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         Ok(summary.compressed_bytes)
     };
     let mut best = (u64::MAX, TileSize::Small);
-    for &size in sizes.iter().filter(|&&size| size != TileSize::Block || resolved.pipeline == Pipeline::Quantized) {
+    let has_blocks = resolved.pipeline == Pipeline::Quantized;
+    for size in TileSize::ALL.into_iter().filter(|&size| size != TileSize::Block || has_blocks) {
         let own = bytes(size)?;
         if own < best.0 {
             best = (own, size);

@@ -92,7 +92,7 @@ struct RasterPlaces {
 
 // Writes the elements of a block: limits values to the range, and gives masked ones their patterns. A warp writes rows.
 __device__ inline void write_elements(const CompactBlock &block, const CompactMasks &masks, const Values &values,
-                                      const ParsedBlocks &blocks, const BlockShape &shape, Bits *to) {
+                                      const ParsedBlocks &blocks, const BlockShape &shape, StoredBits *to) {
     __shared__ CompactClass classes[8];
     if (threadIdx.x < 8) {
         classes[threadIdx.x] = CompactClass(shape, 0, threadIdx.x);
@@ -106,14 +106,14 @@ __device__ inline void write_elements(const CompactBlock &block, const CompactMa
         const CompactClass even_class = classes[odd], odd_class = classes[odd | 4];
         const uint32_t start[3] = {halved_z, y / 2, 0};
         const uint32_t evens = even_class.place(start), odds = odd_class.place(start);
-        Bits *const out = to + z * shape.stride[0] + y * shape.stride[1];
+        StoredBits *const out = to + z * shape.stride[0] + y * shape.stride[1];
         const auto write = [&](uint32_t place, uint32_t x) {
             Bits bits = bits_of(limited(block.value(place), values));
             if (masks.masks != nullptr) {
                 const uint32_t mask = masks.masks[place];
                 bits = mask != 0 ? Bits(blocks.patterns[mask - 1]) : bits;
             }
-            out[x * shape.stride[2]] = bits;
+            out[x * shape.stride[2]] = stored_bits(element_of(bits), values.origin);
         };
         for (uint32_t pair = lane_id(); 2 * pair < shape.extent[2]; pair += WARP) {
             write(evens + pair, 2 * pair);
@@ -128,7 +128,8 @@ __device__ inline void write_elements(const CompactBlock &block, const CompactMa
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_decode_values(const uint8_t *input, const __grid_constant__ Geometry geometry,
                          const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
-                         const __grid_constant__ Values values, const __grid_constant__ Request request, Bits *output) {
+                         const __grid_constant__ Values values, const __grid_constant__ Request request,
+                         StoredBits *output) {
     launch_dependents_and_wait();
     if (!WantedBlock::exists(parsed, request)) {
         return;
@@ -137,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     const uint32_t elements = own.tile.elements();
     const RasterPlaces places(own.tile, geometry);
     if (own.record.kind == KIND_RAW) {
-        const Bits *from = reinterpret_cast<const Bits *>(input + own.record.raw) + own.position;
+        const StoredBits *from = reinterpret_cast<const StoredBits *>(input + own.record.raw) + own.position;
         for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
             own.to[places(i)] = from[i];
         }
@@ -150,13 +151,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     decode_values(block, masks, values, plan, shape, blocks.anchors + uint64_t(own.number) * blocks.anchors_stride);
     write_elements(block, masks, values, blocks, shape, own.to);
     const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);
-    const Bits *list = reinterpret_cast<const Bits *>(input + own.record.verbatim_values);
+    const StoredBits *list = reinterpret_cast<const StoredBits *>(input + own.record.verbatim_values);
     const uint32_t first = own.record.verbatim > 0 ? parsed.places[own.number].verbatim : 0;
     for (uint32_t i = first + threadIdx.x; i < own.record.verbatim; i += THREADS) {
         const uint32_t place = positions[i] - own.position;
         if (place >= elements) {
             break;
         }
-        own.to[places(place)] = list[i];
+        own.to[places(place)] = verbatim_bits(list[i], values.origin);
     }
 }

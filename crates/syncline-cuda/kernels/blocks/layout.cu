@@ -1,7 +1,7 @@
 // Lays out the records of chunks of blocks: a block of threads each. Writes the sections that are small to a head, and
 // plans the record; the last block places the records.
 //
-// ELEMENT_BYTES  4 or 8
+// ELEMENT_BYTES  of an element: 1, 2, 4, or 8
 // THREADS        threads of a block
 #include "blocks/blocks.cuh"
 #include "blocks/compact.cuh"
@@ -144,11 +144,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         record.lengths[BLOCK_CHECKSUMS] =
             checksum_bytes(section_start(record.lengths, BLOCK_CHECKSUMS), record.lengths[BLOCK_WORDS]);
         const uint32_t bytes = section_start(record.lengths, BLOCK_SECTIONS);
-        if (bytes < record.bytes) {
+        if (bytes < record.bytes && plan.is_raw == 0) {
             record.kind = format::KIND_BLOCKS;
             record.bytes = bytes;
         }
         records[chunk] = record;
+        if (from.errors != nullptr && plan.is_raw != 0) {
+            from.errors[chunk] = {};
+        }
         __threadfence();
         shared.is_last = atomicAdd(places.done, 1) == batch.chunks - 1;
         __threadfence();

@@ -1,6 +1,6 @@
 // Numbers as bits from bit 0 of the first byte up, which one thread reads or writes (docs/FORMAT.md, "Blocks").
 #pragma once
-#include "common.cuh"
+#include "zigzag.cuh"
 
 struct PackedReader {
     const uint32_t *words;
@@ -40,10 +40,7 @@ struct PackedReader {
         return (1u << rest) - 1 + take(rest);
     }
     // Returns a number that is coded as the gamma code of its zigzag code.
-    __device__ inline int32_t take_signed() {
-        const uint32_t code = take_gamma();
-        return int32_t(code >> 1 ^ (0u - (code & 1)));
-    }
+    __device__ inline int32_t take_signed() { return int32_t(of_zigzag(take_gamma())); }
     // Whether everything was read but less than a byte of zeros.
     __device__ inline bool is_finished() {
         const uint64_t left = end - at;
@@ -51,8 +48,7 @@ struct PackedReader {
     }
 };
 
-// Returns the zigzag code of a number, and the bits of a gamma code.
-__device__ inline uint32_t zigzag(int32_t number) { return uint32_t(number) << 1 ^ uint32_t(number >> 31); }
+// Returns the bits of a gamma code.
 __device__ inline uint32_t gamma_bits(uint32_t number) { return 2 * (31 - __clz(number + 1)) + 1; }
 
 // Writes numbers as bits from bit 0 of the first byte up. Threads that write to the same
@@ -74,7 +70,7 @@ struct PackedWriter {
         }
     }
     __device__ inline void put_signed(int32_t number) {
-        const uint32_t above = zigzag(number) + 1, rest = 31 - __clz(above);
+        const uint32_t above = zigzag(uint32_t(number)) + 1, rest = 31 - __clz(above);
         put(0, rest);
         put(1, 1);
         put(above & ((1u << rest) - 1), rest);

@@ -2,7 +2,7 @@
 // has one role in parsing a chunk. Input is not trusted: each problem sets a bit of the role's word, and writes stay
 // within the memory of the batch.
 //
-// ELEMENT_BYTES  4 or 8
+// ELEMENT_BYTES  of an element: 1, 2, 4, or 8
 // ROLES          roles, without those that compare hashes
 // THREADS        threads of a block
 #include "blocks/blocks.cuh"

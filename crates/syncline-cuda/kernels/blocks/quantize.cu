@@ -12,7 +12,7 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_quantize(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
-                    const Element *slab, uint64_t first_element, const Step *quantizer,
+                    const Stored *slab, uint64_t first_element, const Step *quantizer,
                     const __grid_constant__ EncodedBlocks to) {
     __shared__ SymbolCounts counts;
     __shared__ uint64_t warp_sums[THREADS / WARP];
@@ -25,14 +25,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     const BlockPlan plan = to.plans[chunk];
     const BlockShape shape(tile, geometry, plan.slices);
     const uint64_t position = tile.elements_before - geometry.elements_before(batch.first_tile);
-    const Element *first = slab + (tile.first_element - first_element);
+    const Stored *first = slab + (tile.first_element - first_element);
     const CodedBlock block{shape,
                            plan,
                            step,
                            first,
                            static_cast<Element *>(to.values) + position,
                            to.codes + position,
-                           to.missed + uint64_t(number) * to.bitmap_words};
+                           to.missed + uint64_t(number) * to.bitmap_words,
+                           &to.plans[chunk].is_raw};
     const Masked masked = find_masked(block, tile, geometry);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         (&counts.of[0][0])[i] = 0;
@@ -68,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     const auto measure = [&](const uint32_t(&at)[3], uint32_t place) {
         const uint32_t in_block = at[0] * shape.in_block[0] + at[1] * shape.in_block[1] + at[2] * shape.in_block[2];
         if ((block.missed[in_block / 32] >> in_block % 32 & 1) == 0 && !is_mask(block.codes[place])) {
-            squared += uint64_t(squared_error(step, block.wanted(at), block.values[place]));
+            squared += uint64_t(squared_error(step, block.wanted(at), rounded_to_stored(block.values[place])));
             ++counted;
         }
     };

@@ -33,18 +33,35 @@ struct CodedBlock {
     const BlockShape &shape;
     const BlockPlan &plan;
     const Step &step;
-    const Element *elements; // its first one, in an array whose strides the shape has
-    Element *values;         // as decoders reconstruct them, as blocks/compact.cuh has them, and so have codes
+    const Stored *elements; // its first one, in an array whose strides the shape has
+    Element *values;        // as decoders reconstruct them, as blocks/compact.cuh has them, and so have codes
     int32_t *codes;
     uint32_t *missed; // a bit for each element that must be verbatim, in raster order of the block
+    uint32_t *is_raw; // of the chunk: 1 if it has elements that no value stands for
 
     __device__ inline bool is_outside(Element x) const {
         return x < Element(step.range_low) || x > Element(step.range_high);
     }
     __device__ inline Element wanted(const uint32_t (&at)[3]) const {
-        return elements[at[0] * shape.stride[0] + at[1] * shape.stride[1] + at[2] * shape.stride[2]];
+        return loaded(elements[at[0] * shape.stride[0] + at[1] * shape.stride[1] + at[2] * shape.stride[2]],
+                      step.origin);
     }
-    __device__ inline void miss(const uint32_t (&at)[3]) const {
+    // Whether an element may become a value: whether it is in the range and, when the value is rounded to the type of
+    // elements, within the bound and no fill pattern.
+    __device__ inline bool allows(Element wanted, Element value, Element bound) const {
+        bool is_allowed = !is_outside(wanted);
+        if (OF_HALVES || step.reserved != 0) {
+            const Element rounded = rounded_to_stored(value);
+            is_allowed &= fabs(wanted - rounded) < bound && (step.reserved == 0 || !is_reserved(step, rounded));
+        }
+        return is_allowed;
+    }
+    __device__ inline void miss(const uint32_t (&at)[3], Element wanted) const {
+#if OF_WIDE_INTEGERS
+        if (bits_of(wanted) == LOST) {
+            *is_raw = 1;
+        }
+#endif
         const uint32_t place = at[0] * shape.in_block[0] + at[1] * shape.in_block[1] + at[2] * shape.in_block[2];
         atomicOr(&missed[place / 32], 1u << place % 32);
     }
@@ -63,8 +80,8 @@ __device__ inline BlockCode quantized(const InterpolationStep &constants, Elemen
     const bool is_small = fabs(rounded) < Element(blocks::CODE_LIMIT);
     const int32_t code = is_small ? int32_t(rounded) : 0;
     const Element moved = code != 0 ? product_plus(Element(code), constants.step, prediction) : prediction;
-    // 0.0 is kept exactly, and -0.0 is verbatim.
-    const bool same_zero = wanted != Element(0) || (bits_of(moved) | bits_of(wanted)) == 0;
+    // Of floats, 0.0 is kept exactly, and -0.0 is verbatim.
+    const bool same_zero = OF_INTEGERS || wanted != Element(0) || (bits_of(moved) | bits_of(wanted)) == 0;
     const bool is_good = is_small && fabs(wanted - moved) < constants.bound && same_zero;
     return {is_good ? code : 0, is_good ? moved : prediction, is_good};
 }
@@ -80,17 +97,17 @@ __device__ inline BlockCode quantized_on_grid(const Step &step, Element inverse,
 }
 
 // Quantizes the anchors, whose integers go to `anchors`. Called by the whole block.
-__device__ inline void quantize_anchors(const CodedBlock &block, const Masked &masked, int32_t *anchors) {
+__device__ inline void quantize_anchors(const CodedBlock &block, const Masked &masked,
+                                        const InterpolationStep &constants, int32_t *anchors) {
     for (uint32_t i = threadIdx.x; i < block.shape.anchors(); i += THREADS) {
         const uint32_t at[3] = {i, 0, 0};
         const Element wanted = block.wanted(at);
         int32_t integer;
         bool is_good = quantize(block.step, wanted, integer);
-        is_good = is_good && !block.is_outside(wanted) &&
-                  (block.step.reserved == 0 || !is_reserved(block.step, reconstruct(block.step, integer)));
+        is_good = is_good && block.allows(wanted, reconstruct(block.step, integer), constants.bound);
         const int32_t mask = masked.code(wanted);
         if (mask == 0 && !is_good) {
-            block.miss(at);
+            block.miss(at, wanted);
         }
         anchors[i] = integer;
         // Marks those that repeat the integer before.
@@ -130,14 +147,13 @@ __device__ inline void quantize_class(const CodedBlock &block, const Masked &mas
         BlockCode found = is_on_grid ? quantized_on_grid(block.step, constants.inverse, wanted, prediction)
                                      : quantized(constants, wanted, prediction);
         const int32_t mask = masked.code(wanted);
-        if (mask != 0 || (found.is_good && (block.is_outside(wanted) ||
-                                            (block.step.reserved != 0 && is_reserved(block.step, found.value))))) {
+        if (mask != 0 || (found.is_good && !block.allows(wanted, found.value, constants.bound))) {
             found.value = is_on_grid ? reconstruct(block.step, on_grid(prediction, constants.inverse)) : prediction;
             found.code = mask;
             found.is_good = false;
         }
         if (mask == 0 && !found.is_good) {
-            block.miss(at);
+            block.miss(at, wanted);
         }
         const uint32_t place = own.place(in_class);
         block.codes[place] = found.code;
@@ -153,8 +169,8 @@ __device__ inline void quantize_block(const CodedBlock &block, const Masked &mas
         block.missed[i] = 0;
     }
     __syncthreads();
-    quantize_anchors(block, masked, anchors);
     const InterpolationStep constants(block.step);
+    quantize_anchors(block, masked, constants, anchors);
     for (uint32_t level = block.shape.levels; level-- > 0;) {
         for (uint32_t pass = 0; pass < PASSES; ++pass) {
             if (begins_group(pass)) {
@@ -190,7 +206,8 @@ __device__ inline Masked find_masked(const CodedBlock &block, const Tile &tile, 
     for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
         uint32_t at[3];
         places.coordinates(i, at);
-        own += bits_of(block.elements[at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2]]) == 0;
+        const uint64_t place = at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2];
+        own += bits_of(loaded(block.elements[place], block.step.origin)) == 0;
     }
     own = warp_reduce_sum(own);
     if (lane_id() == 0 && own > 0) {

@@ -11,7 +11,7 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_sample(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
-                  const Element *slab, uint64_t first_element, const Step *quantizer, uint32_t interpolates,
+                  const Stored *slab, uint64_t first_element, const Step *quantizer, uint32_t interpolates,
                   uint32_t round, const __grid_constant__ EncodedBlocks to,
                   const __grid_constant__ BlockSamples samples) {
     __shared__ SymbolCounts counts;
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     const Tile piece = sample.piece(geometry, number);
     const uint32_t elements = piece.elements();
     const BlockShape shape(piece, geometry, plan.slices);
-    const Element *first = slab + (piece.first_element - first_element);
+    const Stored *first = slab + (piece.first_element - first_element);
     // Room for a piece and a plan.
     const uint64_t room = uint64_t(chunk) * PIECES_OF_ROUND * FIRST_PLANS + job;
     const CodedBlock block{shape,
@@ -45,7 +45,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                            first,
                            static_cast<Element *>(to.values) + room * samples.piece_elements,
                            to.codes + room * samples.piece_elements,
-                           samples.bits + room * samples.piece_words};
+                           samples.bits + room * samples.piece_words,
+                           &to.plans[chunk].is_raw};
     const Masked masked = find_masked(block, piece, geometry);
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         (&counts.of[0][0])[i] = 0;
@@ -65,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
         }
     }
     for (uint32_t i = threadIdx.x; i < ceil_div(elements, 32); i += THREADS) {
-        own_bits += uint64_t(__popc(block.missed[i])) * 8 * (4 + ELEMENT_BYTES);
+        own_bits += uint64_t(__popc(block.missed[i])) * 8 * (4 + sizeof(Stored));
     }
     block_exclusive_sum<THREADS, uint64_t>(own_bits, warp_sums, total);
     if (threadIdx.x == 0) {

@@ -136,7 +136,8 @@ __device__ inline uint64_t price(const Groups &groups, uint32_t precision) {
     for (uint32_t i = 0; i < groups.count; ++i) {
         const OfSymbols counts = load(groups.counts[i]), weights = weights_of(counts, precision);
         const uint32_t used = for_each_exponent(weights, [&](uint32_t, int32_t change, int32_t exponent, uint32_t) {
-            bits += gamma_bits(zigzag(change)) + (exponent > 0 ? min_of(precision, uint32_t(exponent) - 1) : 0);
+            bits +=
+                gamma_bits(zigzag(uint32_t(change))) + (exponent > 0 ? min_of(precision, uint32_t(exponent) - 1) : 0);
         });
         bits += lane_id() == 0 ? LENGTH_BITS : 0;
         if (used > 0) {

@@ -11,9 +11,10 @@ struct WantedBlock {
     const Tile tile;
     const ParsedChunk &record;
     const uint32_t number, chunk, position; // the number of its first element in its chunk
-    Bits *const to;
+    StoredBits *const to;
 
-    __device__ inline WantedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request, Bits *output)
+    __device__ inline WantedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request,
+                                  StoredBits *output)
         : tile(geometry.tile(request.first_tile + blockIdx.x)), record(parsed.chunks[blockIdx.x / parsed.tiles]),
           number(blockIdx.x), chunk(number / parsed.tiles),
           position(uint32_t(tile.elements_before -
@@ -27,7 +28,7 @@ struct WantedBlock {
     }
 };
 
-// The elements of a block while it is decoded: codes, which values replace.
+// The values of a block while it is decoded: first codes, which they replace.
 struct CompactBlock {
     Bits *elements;
 

@@ -1,16 +1,21 @@
 // Writes the records that `blocks_layout` has placed, but for their hashes: some blocks of threads for each.
 //
-// ELEMENT_BYTES  4 or 8
+// ELEMENT_BYTES  of an element: 1, 2, 4, or 8
 // THREADS        threads of a block
 #include "blocks/blocks.cuh"
 #include "blocks/record.cuh"
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 
+// The bits of an element.
 #if ELEMENT_BYTES == 8
 typedef uint64_t Bits;
-#else
+#elif ELEMENT_BYTES == 4
 typedef uint32_t Bits;
+#elif ELEMENT_BYTES == 2
+typedef uint16_t Bits;
+#else
+typedef uint8_t Bits;
 #endif
 
 // A thread among all that write a record.

@@ -8,6 +8,7 @@
 #include "device/block.cuh"
 #include "container/place.cuh"
 #include "container/record.cuh"
+#include "zigzag.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t TILE_WORDS = MAX_TILES / 32, STRIP_WORDS = MAX_STRIPS / 32;
@@ -152,8 +153,7 @@ __device__ inline uint32_t base_difference(const Shared &shared, const TileFacts
         filled = shared.filled[--word];
     }
     const uint32_t before = filled != 0 ? uint32_t(facts[32 * word + 31 - __clz(int32_t(filled))].base) : 0;
-    const int32_t difference = int32_t(uint32_t(facts[tile].base) - before);
-    return uint32_t(difference) << 1 ^ uint32_t(difference >> 31);
+    return zigzag(uint32_t(facts[tile].base) - before);
 }
 
 __device__ inline uint32_t width_of(uint32_t value) { return 32 - __clz(int32_t(warp_reduce_or(value))); }

@@ -9,6 +9,7 @@
 #include "device/warp.cuh"
 #include "container/parse.cuh"
 #include "container/parse_codes.cuh"
+#include "zigzag.cuh"
 
 // Reads metas, and counts the strips before each tile. Called by the whole block.
 __device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
@@ -133,7 +134,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
             value = __funnelshift_r(words[word], word + 1 < all_words ? words[word + 1] : 0, bit);
             value &= width < 32 ? (1u << width) - 1 : ALL_LANES;
         }
-        return block * BLOCK_TILES + lane_id() < chunk.tiles ? value >> 1 ^ (0u - (value & 1)) : 0;
+        return block * BLOCK_TILES + lane_id() < chunk.tiles ? of_zigzag(value) : 0;
     };
     // Returns the inclusive sum of the lanes' differences.
     auto summed = [&](uint32_t block) {

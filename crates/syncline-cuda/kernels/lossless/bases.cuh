@@ -4,14 +4,10 @@
 #pragma once
 #include "device/block.cuh"
 #include "lossless/record_headers.cuh"
+#include "zigzag.cuh"
 
 // Maximum tiles of a chunk: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MOST_TILES = 8192, BLOCK_TILES = format::BASES_IN_BLOCK, MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
-
-// Returns the integer of a zigzag code.
-template <typename Word> __device__ inline Word of_zigzag(Word word) {
-    return Word(Word(word >> 1) ^ Word(0 - (word & 1)));
-}
 
 // Reads the bases of `tiles` tiles, which fill a section. Returns whether it is valid. `words_before` is shared memory
 // for MOST_BLOCKS words. Called by the whole block.

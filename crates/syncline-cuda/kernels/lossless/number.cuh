@@ -5,6 +5,7 @@
 #pragma once
 #include "lossless/structs.cuh"
 #include "lossless/words.cuh"
+#include "zigzag.cuh"
 
 enum NumberMode : uint32_t { ORDERED, MULTIPLE, SCALED, SCALED_ULPS, SPLIT, NUMBER_MODES };
 enum NumberScaling : uint32_t { QUOTIENT, PRODUCT, SHORT_PRODUCT, NUMBER_SCALINGS };
@@ -12,7 +13,6 @@ enum NumberScaling : uint32_t { QUOTIENT, PRODUCT, SHORT_PRODUCT, NUMBER_SCALING
 constexpr uint32_t WORD_BITS = 8 * ELEMENT_BYTES;
 constexpr word_t TOP_BIT = word_t(word_t(1) << (WORD_BITS - 1));
 
-__device__ inline word_t unzigzag(word_t word) { return word_t(word_t(word >> 1) ^ word_t(0 - (word & 1))); }
 // Returns the signed value of a word.
 __device__ inline int64_t signed_of(word_t word) {
     return int64_t(uint64_t(word) << (64 - WORD_BITS)) >> (64 - WORD_BITS);
@@ -49,7 +49,7 @@ __device__ inline word_t element_of_number(word_t number, uint32_t rest, const N
     case SCALED:
         return scaled_element(number, chunk);
     case SCALED_ULPS:
-        return ordered_bits(word_t(ordered_bits(scaled_element(number, chunk)) + unzigzag(word_t(rest))));
+        return ordered_bits(word_t(ordered_bits(scaled_element(number, chunk)) + of_zigzag(word_t(rest))));
     default: {
         const word_t whole = word_t(uint64_t(number) << 16 | rest);
         return FLOATS ? ordered_bits(whole) : whole;
@@ -63,10 +63,6 @@ struct FoundNumber {
     uint32_t rest;
     bool is_exact;
 };
-
-__device__ inline word_t zigzag(word_t word) {
-    return word_t(word_t(word << 1) ^ word_t(0 - (word >> (WORD_BITS - 1))));
-}
 
 // Exact division by the divisor of a chunk: a shift, and a multiplication by the inverse of what is odd of it.
 struct Division {

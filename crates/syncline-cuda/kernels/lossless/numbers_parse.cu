@@ -87,7 +87,7 @@ __device__ inline bool read_bins(const NumberRecord &record, const NumberChunk &
             if (!is_good) {
                 break;
             }
-            const uint64_t low = expected + ((step >> 1) ^ (0 - (step & 1)));
+            const uint64_t low = expected + of_zigzag(step);
             expected = low + (width < 64 ? uint64_t(1) << width : 0);
             bins.lows[count] = (low << shift) + uint64_t(chunk.centre);
             bins.sizes[count++] = uint16_t(width | shift << 8);

@@ -12,7 +12,6 @@ use syncline_core::pipeline::blocks::mask_patterns;
 
 use super::sizes::Sizes;
 use super::structs::{BlockPlan, BlockTables, DECODE_TABLE_BYTES, NEAR_TABLES, ParsedBlocks};
-use super::{COMPUTED, check_element};
 use crate::container::parse::{Hashing, Records, device_records};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::{DeviceHashing, DeviceRecords, ParsedArgument};
@@ -22,6 +21,7 @@ use crate::device::{Arena, Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::quantize::{compiled_types, pattern_values};
 
 declare_kernels! {
     /// The kernel of `kernels/blocks/parse.cu`.
@@ -36,10 +36,10 @@ declare_kernels! {
 }
 
 declare_kernels! {
-    /// The kernel of `kernels/blocks/decode_codes.cu`.
-    struct CodeKernels in "blocks/decode_codes.cu", of (element: ElementType) {
-        with ELEMENT_TYPE = element as u32;
-        with ELEMENT_BYTES = element.size() as u32;
+    /// The kernel of `kernels/blocks/decode_codes.cu`, which knows only the values that are computed with.
+    struct CodeKernels in "blocks/decode_codes.cu", of (computed: ElementType) {
+        with ELEMENT_TYPE = computed as u32;
+        with ELEMENT_BYTES = computed.size() as u32;
         with THREADS = DECODE_THREADS;
         fn blocks_decode_codes(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, request: Request,
@@ -51,11 +51,11 @@ declare_kernels! {
     /// The kernel of `kernels/blocks/decode_values.cu`.
     struct ValueKernels in "blocks/decode_values.cu", of (element: ElementType) {
         with ELEMENT_TYPE = element as u32;
-        with ELEMENT_BYTES = element.size() as u32;
+        with ELEMENT_BYTES = element.computed().size() as u32;
         with THREADS = DECODE_THREADS;
         fn blocks_decode_values(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
-            request: Request, output: Out<u8> as "Bits *",
+            request: Request, output: Out<u8> as "StoredBits *",
         );
     }
 }
@@ -79,7 +79,7 @@ pub struct BlockDecoder {
     tiling: Geometry,
     geometry: DeviceGeometry,
     values: Values,
-    element_bytes: u64,
+    element: ElementType,
     sizes: Sizes,
     patterns: Vec<u64>,
 }
@@ -104,23 +104,21 @@ impl BlockDecoder {
     /// Loads the kernels for the stream of blocks with this header.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let element = header.element_type;
-        check_element(element)?;
-        let element_bytes = element.size() as u32;
-        let codes = CodeKernels::load(device, element)?;
+        let codes = CodeKernels::load(device, element.computed())?;
         codes.blocks_decode_codes.allow_shared_memory(NEAR_BYTES)?;
         Ok(Self {
-            parse: ParseKernels::load(device, element_bytes)?,
+            parse: ParseKernels::load(device, element.size() as u32)?,
             codes,
             elements: ValueKernels::load(device, element)?,
             tiling: geometry.clone(),
             geometry: DeviceGeometry::new(geometry),
             values: Values::new(header),
-            element_bytes: element_bytes.into(),
+            element,
             sizes: Sizes::new(geometry),
-            patterns: mask_patterns(&header.patterns),
+            patterns: mask_patterns(&pattern_values(header)),
         })
     }
 
@@ -140,9 +138,9 @@ impl BlockDecoder {
             + Arena::bytes_for::<u8>(batch.tiles() as usize)
     }
 
-    /// Returns the words of 64 bits that so many elements take.
+    /// Returns the words of 64 bits that the values of so many elements take.
     fn words(&self, elements: usize) -> usize {
-        (elements * self.element_bytes as usize).div_ceil(8)
+        (elements * self.element.computed().size()).div_ceil(8)
     }
 
     /// Parses the records of a batch on the frame's stream, without waiting for it, as
@@ -220,7 +218,7 @@ impl BlockDecoder {
     /// misaligned; [`CudaError::Driver`]. Damage sets a bit of the chunk's problems.
     pub fn decode(&self, frame: &Frame<'_>, found: &mut ParsedBatch<'_>, work: Decoding<'_, '_>) -> Result<()> {
         let stream = frame.stream().clone();
-        let tiles = wanted_tiles(&self.tiling, self.element_bytes, &work, &stream)?;
+        let tiles = wanted_tiles(&self.tiling, self.element.size() as u64, &work, &stream)?;
         if tiles.is_empty() {
             return Ok(());
         }
@@ -249,13 +247,8 @@ impl BlockDecoder {
 }
 
 pub(super) fn specializations() -> Vec<Specialization> {
-    let mut all = Vec::new();
-    for element in COMPUTED {
-        all.extend([
-            ParseKernels::specialization(element.size() as u32),
-            CodeKernels::specialization(element),
-            ValueKernels::specialization(element),
-        ]);
-    }
+    let mut all: Vec<_> = [1, 2, 4, 8].map(ParseKernels::specialization).into();
+    all.extend([ElementType::F32, ElementType::F64].map(CodeKernels::specialization));
+    all.extend(compiled_types().map(ValueKernels::specialization));
     all
 }

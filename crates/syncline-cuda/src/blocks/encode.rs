@@ -15,7 +15,6 @@ use super::structs::{
     BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks,
     FINALISTS, INTERVALS, NEAR_TABLES, SEGMENT_EVENTS_BYTES, TABLE_ROOM, TRIED_PLANS,
 };
-use super::{COMPUTED, check_element};
 use crate::container::progress::Progress;
 use crate::container::records::longest_record;
 use crate::container::structs::{ErrorSums, RecordPlaces};
@@ -23,16 +22,17 @@ use crate::device::{Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab, element_span};
+use crate::quantize::compiled_types;
 use crate::quantize::structs::Step;
 
 declare_kernels! {
     /// The kernel of `kernels/blocks/sample.cu`.
     struct SampleKernels in "blocks/sample.cu", of (element: ElementType) {
         with ELEMENT_TYPE = element as u32;
-        with ELEMENT_BYTES = element.size() as u32;
+        with ELEMENT_BYTES = element.computed().size() as u32;
         with THREADS = QUANTIZE_THREADS;
         fn blocks_sample(
-            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Element *", first_element: u64,
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Stored *", first_element: u64,
             quantizer: In<Step>, interpolates: bool, round: u32, to: EncodedBlocks, samples: BlockSamples,
         );
     }
@@ -53,10 +53,10 @@ declare_kernels! {
     /// The kernel of `kernels/blocks/quantize.cu`.
     struct QuantizeKernels in "blocks/quantize.cu", of (element: ElementType), by (measured: bool) {
         with ELEMENT_TYPE = element as u32;
-        with ELEMENT_BYTES = element.size() as u32;
+        with ELEMENT_BYTES = element.computed().size() as u32;
         with THREADS = QUANTIZE_THREADS;
         fn blocks_quantize(
-            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Element *", first_element: u64,
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Stored *", first_element: u64,
             quantizer: In<Step>, to: EncodedBlocks,
         );
     }
@@ -146,7 +146,7 @@ pub struct BlockEncoder {
     kernels: Kernels,
     tiling: Geometry,
     geometry: DeviceGeometry,
-    element_bytes: u32,
+    element: ElementType,
     measured: bool,
     interpolates: bool,
     sizes: Sizes,
@@ -203,7 +203,7 @@ impl BlockEncoder {
     /// are not multiples of the step only if `interpolates`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] unless elements are of `f32` or `f64`; the errors of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(
         device: &Device,
         header: &Header,
@@ -211,7 +211,6 @@ impl BlockEncoder {
         (measured, interpolates): (bool, bool),
     ) -> Result<Self> {
         let element = header.element_type;
-        check_element(element)?;
         let element_bytes = element.size() as u32;
         let encode = EncodeKernels::load(device)?;
         encode.blocks_encode.allow_shared_memory(ENCODE_BYTES)?;
@@ -228,7 +227,7 @@ impl BlockEncoder {
             },
             tiling: geometry.clone(),
             geometry: DeviceGeometry::new(geometry),
-            element_bytes,
+            element,
             measured,
             interpolates,
             sizes: Sizes::new(geometry),
@@ -237,7 +236,7 @@ impl BlockEncoder {
 
     /// Returns the most bytes of a record.
     pub(crate) fn longest_record(&self) -> u32 {
-        longest_record(&self.geometry, self.element_bytes)
+        longest_record(&self.geometry, self.element.size() as u32)
     }
 
     /// Encodes the blocks of a batch, which is not empty, and writes their records but for the hashes behind those of
@@ -341,7 +340,7 @@ impl BlockEncoder {
         let words = elements + elements / 32 + blocks * units * 33 + 1;
         Ok(EncodedBatch {
             plans: frame.zeros(chunks)?,
-            values: frame.slice((coded * self.element_bytes as usize).div_ceil(8))?,
+            values: frame.slice((coded * self.element.computed().size()).div_ceil(8))?,
             codes: frame.slice(coded)?,
             missed: frame.slice(blocks * bitmap_words)?,
             anchors: frame.slice(blocks * anchors)?,
@@ -412,10 +411,11 @@ pub(super) fn specializations() -> Vec<Specialization> {
         EncodeKernels::specialization(),
         PieceKernels::specialization(),
     ];
-    for element in COMPUTED {
-        let element_bytes = element.size() as u32;
+    for element in compiled_types() {
         all.extend([false, true].map(|measured| QuantizeKernels::specialization(element, measured)));
         all.push(SampleKernels::specialization(element));
+    }
+    for element_bytes in [1, 2, 4, 8] {
         all.push(LayoutKernels::specialization(element_bytes));
         all.push(WriteKernels::specialization(element_bytes));
     }

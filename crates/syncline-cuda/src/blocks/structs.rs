@@ -77,7 +77,8 @@ device_struct! {
         pub(super) share: u32,
         /// How codes are divided into parts: 0 for one, 1 for boxes.
         pub(super) division: u32,
-        pub(super) unused: u32,
+        /// Whether the chunk is raw in any case, because it has integers of 64 bits that no value stands for.
+        pub(super) is_raw: u32,
     }
 }
 
@@ -107,11 +108,11 @@ device_struct! {
         /// The integers of anchors, and what stands for their masks, `anchors_stride` entries for each block.
         pub(super) anchors: CUdeviceptr as "int32_t *",
         pub(super) anchor_codes: CUdeviceptr as "int32_t *",
-        /// Memory for `elements_stride` elements and masks of each block, and whether it has masks.
+        /// Memory for `elements_stride` values and masks of each block, and whether it has masks.
         pub(super) elements: CUdeviceptr as "void *",
         pub(super) masks: CUdeviceptr as "uint8_t *",
         pub(super) has_masks: CUdeviceptr as "uint8_t *",
-        /// The patterns of masks.
+        /// The values of the patterns of masks.
         pub(super) patterns: [u64; MASKS],
         pub(super) pattern_count: u32,
         pub(super) starts_stride: u32,

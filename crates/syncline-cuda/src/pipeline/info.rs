@@ -7,10 +7,9 @@ use cudarc::driver::{CudaStream, CudaView};
 use syncline_core::bound::Pipeline;
 use syncline_core::container::{ChunkTable, Header, read_outline};
 use syncline_core::error::{Error, Location};
-use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
-use crate::blocks::check_element;
 use crate::device::fetch;
 use crate::error::{CudaError, Result};
 
@@ -75,14 +74,14 @@ impl StreamInfo {
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] for lossless streams, which
-    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, and for blocks of element types
-    /// other than `f32` and `f64`.
+    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses.
     pub fn check_decompressible(&self) -> Result<()> {
-        let Header { pipeline, element_type, tile_size, .. } = &self.header;
-        if *pipeline == Pipeline::Lossless {
-            return Err(CudaError::Unsupported("lossless streams have a decompressor of their own".into()));
+        match self.header.pipeline {
+            Pipeline::Lossless => {
+                Err(CudaError::Unsupported("lossless streams have a decompressor of their own".into()))
+            }
+            Pipeline::Quantized | Pipeline::LogQuantized => Ok(()),
         }
-        if *tile_size == TileSize::Block { check_element(*element_type) } else { Ok(()) }
     }
 
     /// Checks that a lossless stream has the index with which GPUs decode.
@@ -194,17 +193,6 @@ mod tests {
         for element in [ElementType::F32, ElementType::I16] {
             let error = info(element, Pipeline::Lossless).check_decompressible().unwrap_err();
             assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("lossless")), "{error}");
-        }
-        for element in ElementType::ALL {
-            let mut blocks = info(element, Pipeline::Quantized);
-            blocks.header.tile_size = TileSize::Block;
-            match blocks.check_decompressible() {
-                Ok(()) => assert!(element.is_computed(), "{element}"),
-                Err(CudaError::Unsupported(text)) => {
-                    assert!(!element.is_computed() && text.contains("blocks"), "{text}")
-                }
-                Err(other) => panic!("{element}: {other}"),
-            }
         }
     }
 }

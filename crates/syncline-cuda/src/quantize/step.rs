@@ -46,7 +46,7 @@ impl Step {
             Pipeline::LogQuantized => StepLog::new(header.step, header.abs_bound).ratio,
             _ => wide.bound,
         };
-        let (values, reserved_values, reserved) = match header.element_type.computed() {
+        let (reserved_values, reserved) = match header.element_type.computed() {
             ElementType::F32 => fill_values::<f32>(header),
             _ => fill_values::<f64>(header),
         };
@@ -70,7 +70,7 @@ impl Step {
             reserved: numbered.filter(|(_, bits)| reserved.contains(bits)).fold(0, |all, (i, _)| all | 1 << i),
             is_lattice: (header.step > 2.0 * bound).into(),
             unused: 0,
-            patterns: four(&values),
+            patterns: four(&pattern_values(header)),
             reserved_values: four(&reserved_values),
             origin: Origin::new(header),
         }
@@ -89,13 +89,17 @@ impl Origin {
     }
 }
 
-/// Returns the bits of the values of the fill patterns, of those as codes could reach them, and of the latter those
-/// that no other value may become.
-fn fill_values<T: Real>(header: &Header) -> (Vec<u64>, Vec<u64>, Vec<u64>) {
+/// Returns the bits of the values of a stream's fill patterns.
+pub(crate) fn pattern_values(header: &Header) -> Vec<u64> {
+    match header.element_type.computed() {
+        ElementType::F32 => header.stored::<f32>().values_of(&header.patterns),
+        _ => header.stored::<f64>().values_of(&header.patterns),
+    }
+}
+
+/// Returns the bits of the values of the fill patterns as codes could reach them, and of these those that no other
+/// value may become.
+fn fill_values<T: Real>(header: &Header) -> (Vec<u64>, Vec<u64>) {
     let reachable = Stored::<T>::new(header.element_type, header.low, &[]);
-    (
-        header.stored::<T>().values_of(&header.patterns),
-        reachable.values_of(&header.patterns),
-        reserved_patterns::<T>(header),
-    )
+    (reachable.values_of(&header.patterns), reserved_patterns::<T>(header))
 }

@@ -47,16 +47,17 @@ pub struct Field {
     pub bytes: Vec<u8>,
 }
 
+/// Returns the bytes of the element next to a value, which the type has one for.
+fn bytes_of(element: ElementType, value: f64) -> Vec<u8> {
+    let value = if element.is_integer() { value.round_ties_even() } else { value };
+    element.bits_of_number(value).unwrap().to_le_bytes()[..element.size()].to_vec()
+}
+
 impl Field {
-    /// Creates a field from values of f64, which are rounded to the element type.
+    /// Creates a field from values of f64, which elements of the type are next to.
     pub fn new(name: &str, element: ElementType, extents: &[u64], value: impl Fn(u64) -> f64) -> Self {
         let shape = Shape::new(extents).unwrap();
-        let bytes = (0..shape.len())
-            .flat_map(|i| match element {
-                ElementType::F32 => (value(i) as f32).to_le_bytes().to_vec(),
-                _ => value(i).to_le_bytes().to_vec(),
-            })
-            .collect();
+        let bytes = (0..shape.len()).flat_map(|i| bytes_of(element, value(i))).collect();
         Self { name: format!("{name} {element} {shape}"), element, shape, bytes }
     }
 
@@ -75,11 +76,7 @@ impl Field {
         let size = self.element.size();
         for i in 0..self.shape.len() {
             if let Some(value) = replaced(i) {
-                let place = &mut self.bytes[i as usize * size..][..size];
-                match self.element {
-                    ElementType::F32 => place.copy_from_slice(&(value as f32).to_le_bytes()),
-                    _ => place.copy_from_slice(&value.to_le_bytes()),
-                }
+                self.bytes[i as usize * size..][..size].copy_from_slice(&bytes_of(self.element, value));
             }
         }
         self.name = format!("{}, {name}", self.name);

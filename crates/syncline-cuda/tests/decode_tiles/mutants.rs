@@ -43,6 +43,11 @@ fn streams() -> Vec<Vec<u8>> {
         let values = field(extents, 4, true);
         compress(&bytes_of::<f32>(&values), ElementType::F32, extents, bound, making)
     };
+    let counts = |extents: &[u64], bound: Bound, making: &Making| {
+        let values = field(extents, 4, false).into_iter().map(|value| (1000.0 * value) as i64);
+        let bytes: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
+        compress(&bytes, ElementType::I64, extents, bound, making)
+    };
     vec![
         of(&[17, 20, 40], Bound::Abs(0.05), &making),
         of(&[9, 16, 24], Bound::PwRel(0.05), &making),
@@ -53,6 +58,7 @@ fn streams() -> Vec<Vec<u8>> {
         of(&[3, 70, 75], Bound::Abs(0.02), &blocks),
         of(&[40, 41, 42], Bound::Abs(0.02), &blocks),
         of(&[40, 41, 42], Bound::Abs(0.005), &blocks),
+        counts(&[20, 33, 18], Bound::Abs(20.0), &blocks),
     ]
 }
 
@@ -110,7 +116,11 @@ fn mutants_have_the_cpus_verdict(number: usize) {
         match (try_decompress(&bytes), on_gpu(&mut decompressor, &stream, &bytes)) {
             (Ok(theirs), Ok(out)) => {
                 let wrong = out.iter().zip(&theirs).position(|(a, b)| a != b);
-                assert!(out == theirs, "{what}: differs at element {:?}", wrong.map(|at| at / 4));
+                assert!(
+                    out == theirs,
+                    "{what}: differs at element {:?}",
+                    wrong.map(|at| at / info.header().element_type.size())
+                );
                 read += 1;
             }
             (Err(_), Err(CudaError::Core(_))) => refused += 1,
@@ -167,4 +177,9 @@ fn mutants_of_a_block_with_two_units_have_the_cpus_verdict() {
 fn mutants_of_a_block_in_boxes_have_the_cpus_verdict() {
     assert_eq!(blocks::division(&streams()[8]), [1, 6]);
     mutants_have_the_cpus_verdict(8);
+}
+
+#[test]
+fn mutants_of_a_block_of_integers_have_the_cpus_verdict() {
+    mutants_have_the_cpus_verdict(9);
 }

@@ -295,8 +295,7 @@ impl Compressor {
                 let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
                 let array = DeviceArray { stream: &self.stream, bytes: &input };
                 let array = ArraySource::new(&array, 0, element_type);
-                let sizes: &[TileSize] = if element_type.is_computed() { &TileSize::ALL } else { &TileSize::TILES };
-                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved, sizes)?;
+                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved)?;
             }
             compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
         };

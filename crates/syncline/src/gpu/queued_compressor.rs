@@ -46,8 +46,7 @@ impl QueuedCompressor {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a bound that the element type does not support.
     /// [`Error::Gpu`](crate::Error::Gpu) for what takes the host's decisions: a PSNR, and fill values that are to be
-    /// detected; for lossless streams, and for blocks of elements other than `f32` and `f64`; if the GPU fails or has
-    /// too little memory, or if a CUDA graph captures `stream`.
+    /// detected; for lossless streams; if the GPU fails or has too little memory, or if a CUDA graph captures `stream`.
     pub unsafe fn new(
         ordinal: usize,
         element_type: ElementType,
