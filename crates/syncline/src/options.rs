@@ -184,14 +184,19 @@ impl CompressOptions {
         self.advanced.coder.unwrap_or(self.effort.coder())
     }
 
-    /// Returns the size of the tiles of streams with an error bound: the one that was set, or that of the effort.
-    /// `None` chooses it by a sample.
+    /// Returns the size of tiles: the one that was set, or that of the effort; `None` chooses it by a sample. Tiles of
+    /// lossless streams are small, and those with a pointwise bound are no blocks.
     pub(crate) fn tile(&self) -> Option<TileSize> {
-        self.advanced.tile.or(match self.effort {
+        let of_effort = match self.effort {
             Effort::Fast => Some(TileSize::Small),
             Effort::Best => None,
             _ => Some(TileSize::Block),
-        })
+        };
+        match (self.bound, self.advanced.tile.or(of_effort)) {
+            (Bound::Lossless, _) => Some(TileSize::Small),
+            (Bound::PwRel(_), Some(TileSize::Block)) => Some(TileSize::Large),
+            (_, size) => size,
+        }
     }
 
     /// Returns whether decompressed values compress to themselves.

@@ -449,13 +449,12 @@ impl Compressor {
     }
 }
 
-/// Returns the options of the stages on the device. They have blocks if a sample is to choose the size of tiles, and
-/// large tiles in place of blocks for pointwise bounds, as on the CPU.
+/// Returns the options of the stages on the device. They have blocks if a sample is to choose the size of tiles, or
+/// large tiles with a pointwise bound.
 pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
-    let tile_size = match (options.tile().unwrap_or(TileSize::Block), options.bound()) {
-        (TileSize::Block, Bound::PwRel(_)) => TileSize::Large,
-        (size, _) => size,
-    };
+    let is_pointwise = matches!(options.bound(), Bound::PwRel(_));
+    let of_queue = if is_pointwise { TileSize::Large } else { TileSize::Block };
+    let tile_size = options.tile().unwrap_or(of_queue);
     DeviceOptions {
         fill: options.fill(),
         rewritable: options.rewritable(),
