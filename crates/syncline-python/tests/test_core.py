@@ -210,7 +210,7 @@ def test_large_tiles(tmp_path):
         advanced = {"tile": tile} if tile else {}
         stream = syncline.compress(array, abs=1e-3, advanced=advanced)
         assert syncline.verify(array, stream).holds
-        assert syncline.inspect(stream)["tile_size"] == (tile or "small")
+        assert syncline.inspect(stream)["tile_size"] == (tile or "block")
         region = np.s_[3:20, ::-7, 5]
         np.testing.assert_array_equal(
             syncline.decompress(stream, region=region), syncline.decompress(stream)[region]
@@ -219,7 +219,7 @@ def test_large_tiles(tmp_path):
         syncline.save(tmp_path / "saved.syn", array, abs=1e-3, advanced=advanced)
         assert (tmp_path / "saved.syn").read_bytes() == stream
         sizes.append(len(stream))
-    assert sizes[0] == sizes[1] > sizes[2], sizes
+    assert sizes[1] > sizes[2] > sizes[3] == sizes[0], sizes
 
 
 def test_wrong_options():
@@ -365,7 +365,7 @@ def test_writer(tmp_path):
 
 def test_inspect():
     array = field((64, 64))
-    stream = syncline.compress(array, abs=0.1)
+    stream = syncline.compress(array, abs=0.1, effort="fast")
     parts = syncline.inspect(stream)
     assert parts["tiles"] == 4 and parts["compressed_bytes"] == len(stream) and parts["mode"] == "abs"
     assert len(stream) <= syncline.compress_bound("f4", array.shape)
