@@ -11,7 +11,7 @@ mod table;
 mod tiles;
 
 pub use bases::{read_bases, write_bases};
-pub use header::{FORMAT_VERSION, HEADER_HASH_AT, HEADER_LEN, Header, MAX_PATTERNS};
+pub use header::{FORMAT_VERSION, HEADER_HASH_AT, HEADER_LEN, Header};
 pub use pieces::{LONGEST_WITHOUT_PIECES, PIECE_LEN, Pieces, RECORD_HEAD_LEN};
 pub use record::{
     ChunkKind, RECORD_HEADER_LEN, RECORD_MARKER, RecordBuilder, RecordChecksum, Unchecked, parse_record,
