@@ -4,8 +4,8 @@ mod extents;
 
 use twox_hash::XxHash3_64;
 
-use super::Fields;
 use crate::array::{ElementType, Shape};
+use crate::bits::fields::Fields;
 use crate::bound::{Bound, MOST_DISTANT, Pipeline, Resolved, computed_bound};
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, TileSize};
