@@ -30,7 +30,8 @@ pub struct Change {
     pub path: String,
     /// Bytes that the chunks take now.
     pub after: u64,
-    /// The bound that holds: an absolute error, or relative to each value for [`PwRel`](syncline::Bound::PwRel); 0 if lossless.
+    /// The bound that holds: an absolute error, or relative to each value for [`PwRel`](syncline::Bound::PwRel); 0 if
+    /// lossless.
     pub holds: f64,
 }
 
