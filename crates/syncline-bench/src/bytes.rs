@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn text_looks_like_text() {
+    fn text_has_the_letters_spaces_and_entropy_of_text() {
         let bytes = text(300_000, 1);
         assert!(bytes.iter().all(|b| b.is_ascii_alphabetic() || b" .,\n".contains(b)));
         let bits = huffman_bits(&counts(&bytes));

@@ -327,14 +327,14 @@ pub struct VerifyArgs {
     /// Stream of this array, or '-' for stdin.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// A bound to check instead of the stream's.
-    #[command(flatten)]
-    pub judge: JudgeArgs,
     /// Verify this region only, such as 0:10,5:20,: (missing axes are complete).
     ///
     /// The range to which PSNR and other metrics refer is that of the whole original.
     #[arg(long, value_name = "RANGES", allow_hyphen_values = true, help_heading = INPUT)]
     pub region: Option<RegionSpec>,
+    /// A bound to check instead of the stream's.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Print JSON.
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,

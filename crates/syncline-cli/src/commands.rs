@@ -19,8 +19,6 @@ pub mod target;
 pub mod test;
 pub mod verify;
 
-use std::io::Write;
-
 use syncline::{Backend, Execution};
 
 use crate::args::{Resources, Talk};
@@ -31,12 +29,6 @@ use crate::message::{self, Outcome};
 pub fn say(lines: &[String]) -> Outcome {
     let text: String = lines.iter().map(|line| printable(line) + "\n").collect();
     message::print(text.as_bytes())
-}
-
-/// Prints a remark on stderr, because stdout may carry data.
-pub fn remark(line: impl std::fmt::Display) {
-    // A failing remark does not fail the command.
-    let _ = writeln!(std::io::stderr(), "{}", printable(&line.to_string()));
 }
 
 /// Warns if a GPU was requested and the CPU did the work.

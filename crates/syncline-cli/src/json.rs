@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use syncline::quality::{Peak, Quality, Tolerance};
-use syncline::{Bound, ElementType, Execution, FillPattern, Header, Report, Shape, Summary};
+use syncline::{Bound, Description, ElementType, Execution, FillPattern, Header, Shape, Summary};
 
 use crate::message::{self, Failure, Outcome};
 
@@ -96,39 +96,39 @@ pub fn listed(header: &Header, name: &str, compressed_bytes: u64) -> Value {
 }
 
 /// Returns the description of a stream. Entry `n` of `code_lengths` counts the codewords of `n` bits in all codebooks.
-pub fn report(report: &Report, name: &str) -> Value {
+pub fn description(description: &Description, name: &str) -> Value {
     json!({
         "input": name,
-        "format_version": report.version,
-        "element_type": report.element_type.name(),
-        "shape": shape(report.shape),
-        "pipeline": report.pipeline.to_string(),
-        "bound": bound(report.bound),
-        "resolved_bound": report.abs_bound,
-        "step": report.step,
-        "range": range(report.range),
-        "fills": fills(&report.fills, false),
-        "uncompressed_bytes": report.uncompressed_bytes,
-        "compressed_bytes": report.compressed_bytes,
-        "ratio": report.ratio(),
-        "bits_per_value": report.bits_per_value(),
-        "chunks": report.totals.chunks,
-        "raw_chunks": report.totals.raw_chunks,
-        "lzss_chunks": report.totals.lzss_chunks,
-        "tiles": report.totals.tiles,
-        "tile_size": report.tile_size.name(),
-        "constant_tiles": report.totals.constant_tiles,
-        "masked_tiles": report.totals.masked_tiles,
-        "interpolated_tiles": report.totals.interpolated_tiles,
-        "verbatim": report.totals.verbatim,
-        "index": report.index.to_string(),
-        "groups": report.totals.groups,
-        "free_groups": report.totals.free_groups,
-        "codeword_bytes": report.totals.codeword_bytes,
-        "codebook_bytes": report.totals.codebook_bytes,
-        "index_bytes": report.totals.index_bytes,
-        "side_bytes": report.totals.side_bytes,
-        "code_lengths": report.totals.code_lengths.to_vec(),
+        "format_version": description.version,
+        "element_type": description.element_type.name(),
+        "shape": shape(description.shape),
+        "pipeline": description.pipeline.to_string(),
+        "bound": bound(description.bound),
+        "resolved_bound": description.abs_bound,
+        "step": description.step,
+        "range": range(description.range),
+        "fills": fills(&description.fills, false),
+        "uncompressed_bytes": description.uncompressed_bytes,
+        "compressed_bytes": description.compressed_bytes,
+        "ratio": description.ratio(),
+        "bits_per_value": description.bits_per_value(),
+        "chunks": description.totals.chunks,
+        "raw_chunks": description.totals.raw_chunks,
+        "lzss_chunks": description.totals.lzss_chunks,
+        "tiles": description.totals.tiles,
+        "tile_size": description.tile_size.name(),
+        "constant_tiles": description.totals.constant_tiles,
+        "masked_tiles": description.totals.masked_tiles,
+        "interpolated_tiles": description.totals.interpolated_tiles,
+        "verbatim": description.totals.verbatim,
+        "index": description.index.to_string(),
+        "groups": description.totals.groups,
+        "free_groups": description.totals.free_groups,
+        "codeword_bytes": description.totals.codeword_bytes,
+        "codebook_bytes": description.totals.codebook_bytes,
+        "index_bytes": description.totals.index_bytes,
+        "side_bytes": description.totals.side_bytes,
+        "code_lengths": description.totals.code_lengths.to_vec(),
     })
 }
 

@@ -106,6 +106,12 @@ pub fn print(text: &[u8]) -> Outcome {
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| Failure::to_say(&error))
 }
 
+/// Prints a remark on stderr, because stdout may carry data.
+pub fn remark(line: impl Display) {
+    // A failing remark does not fail the command.
+    let _ = writeln!(std::io::stderr(), "{}", printable(&line.to_string()));
+}
+
 /// Prints a warning. The command continues.
 pub fn warn(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "syncline: warning: {}", printable(&text.to_string()));

@@ -56,7 +56,7 @@ impl Place {
             Self::Npz { file: path.to_owned(), member: None }
         } else if let Some((file, dataset)) = dataset_in(path) {
             Self::Hdf5 { file, dataset: Some(dataset) }
-        } else if let Some((store, array)) = array_in(path) {
+        } else if let Some((store, array)) = zarr_array_in(path) {
             Self::Zarr { store, array }
         } else if is_hdf5_name(path) {
             Self::Hdf5 { file: path.to_owned(), dataset: None }
@@ -110,7 +110,7 @@ impl Place {
 
 /// Returns whether a path is that of a Zarr store, or of a group or an array of one.
 pub fn is_in_store(path: &Path) -> bool {
-    array_in(path).is_some() || zarr::is_node(path)
+    zarr_array_in(path).is_some() || zarr::is_node(path)
 }
 
 /// Returns whether a name is that of an HDF5 file.
@@ -149,7 +149,7 @@ fn dataset_in(path: &Path) -> Option<(PathBuf, String)> {
 
 /// Returns the store and the path of the array in a name such as `a/x.zarr/group/name`. The path is empty if the store
 /// itself is named.
-fn array_in(path: &Path) -> Option<(PathBuf, String)> {
+fn zarr_array_in(path: &Path) -> Option<(PathBuf, String)> {
     let text = path.to_str()?;
     let lower = text.to_ascii_lowercase();
     let ends = lower.match_indices(STORE).map(|(at, _)| at + STORE.len());
@@ -181,7 +181,7 @@ pub fn member_name(stream: &Path) -> String {
     let name = stem.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // Of a member of another file, as compression names its stream.
     let parts = name.match_indices('.').map(|(at, _)| (Path::new(&name[..at]), &name[at + 1..]));
-    let is_container = |file: &Path| names::is_npz(file) || is_hdf5_name(file) || array_in(file).is_some();
+    let is_container = |file: &Path| names::is_npz(file) || is_hdf5_name(file) || zarr_array_in(file).is_some();
     let member = { parts }.find(|(file, member)| is_container(file) && !member.is_empty());
     member.map_or_else(|| name.clone(), |(_, member)| member.to_string())
 }

@@ -9,10 +9,9 @@ use serde_json::Value;
 use walkdir::WalkDir;
 
 use crate::args::{Files, Talk};
-use crate::commands::remark;
 use crate::format::{self, counted};
 use crate::json;
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, remark};
 use crate::names::{self, is_dash};
 use crate::places::{Place, npz};
 

@@ -1,6 +1,7 @@
 //! Bits in 32-bit little-endian words: reading and writing codewords (most significant bit first) and packing small
-//! integers (from bit 0 up), integer logarithms, and places of samples.
+//! integers (from bit 0 up), fields of bytes, integer logarithms, and places of samples.
 
+pub mod fields;
 pub mod logarithm;
 pub mod lots;
 pub mod pack;

@@ -13,11 +13,11 @@ mod stats;
 use crate::array::ElementType;
 use crate::error::{Error, Result};
 
-pub use fill::{Fill, FillValues, MAX_FILLS};
+pub use fill::{Fill, FillValues, MAX_FILLS, Pattern};
 pub use linear::computed_bound;
 pub use pieces::{PieceBound, Scaling};
 pub use psnr::{ErrorSummary, PsnrGoal};
-pub use resolve::{MOST_DISTANT, Pattern, Resolved, resolve};
+pub use resolve::{MOST_DISTANT, Resolved, resolve};
 pub use scan::Scan;
 pub use stats::ArrayStats;
 

@@ -221,7 +221,7 @@ mod tests {
     use super::{Error, Location};
 
     #[test]
-    fn as_errors_of_readers_and_writers_they_keep_their_kind_and_text() {
+    fn errors_as_io_errors_keep_their_kind_and_text() {
         let full = Error::from(io::Error::from(ErrorKind::StorageFull));
         assert_eq!(full.kind().code(), 9);
         let error = io::Error::from(full);

@@ -31,7 +31,7 @@ declare_kernels! {
     /// The kernel of `kernels/decode/any.cu`.
     struct AnyKernels in "decode/any.cu", of (format: Format) {
         with ELEMENT_TYPE = format.element as u32;
-        with ELEMENT_BYTES = format.element_bytes();
+        with ELEMENT_BYTES = format.value_bytes();
         with LOGARITHM = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
         with SLOTS = format.slots();
@@ -70,7 +70,7 @@ impl Format {
     }
 
     /// Bytes of a value that is computed with.
-    fn element_bytes(self) -> u64 {
+    fn value_bytes(self) -> u64 {
         self.element.computed().size() as u64
     }
 
@@ -86,7 +86,7 @@ impl Format {
 
     /// Returns the bytes of shared memory of a warp.
     fn memory_bytes(self) -> u32 {
-        let value_bytes = if self.logarithm { 4 } else { self.element_bytes() as u32 };
+        let value_bytes = if self.logarithm { 4 } else { self.value_bytes() as u32 };
         let codes = 4 * self.slots() * (STRIP_LEN as u32 + 1);
         self.tile_elements * (value_bytes + 1) + codes + 4 * MOST_ANCHORS + 5 * WARP + self.slots()
     }

@@ -2,12 +2,12 @@
 
 use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
 use syncline_core::container::{
-    ALIGNMENT, ChunkKind, LONGEST_WITHOUT_PIECES, MAX_PATTERNS, PIECE_LEN, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS,
-    TRAILER_LEN,
+    ALIGNMENT, ChunkKind, LONGEST_WITHOUT_PIECES, PIECE_LEN, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN,
 };
 use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::orders::SECOND_ORDER;
+use syncline_core::quantize::mask::MAX_PATTERNS;
 
 use crate::blocks::structs as blocks;
 use crate::container::structs as container;

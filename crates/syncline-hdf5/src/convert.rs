@@ -7,10 +7,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::fs;
 use std::path::Path;
 
-use syncline::{Bound, ReadAt, WriteAt};
-use syncline_core::bound::Scaling;
+use syncline::{ReadAt, WriteAt};
 
-use crate::contents::Attributes;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::file::File;
@@ -18,22 +16,12 @@ use crate::library::{Library, c_name};
 use crate::links::{Address, Found, Target, join, walk};
 use crate::object::{DATASET, DEFAULT, GROUP, Handle};
 use crate::options::Options;
-use crate::recompress::Recompress;
+use crate::recompress::{Choice, Recompress};
 use crate::references::{Contains, References, contained, is_variable};
 
 /// `H5O_COPY_WITHOUT_ATTR_FLAG` and `H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG`: attributes are copied when all objects
 /// exist, and a type that datasets share stays one.
 const COPY_OPTIONS: u32 = 0x10 | 0x40;
-
-/// How a dataset is compressed.
-pub struct Choice {
-    /// The bound. One relative to the range refers to all values of the dataset.
-    pub bound: Bound,
-    /// How readers turn stored values into those that the bound refers to.
-    pub scaling: Scaling,
-    /// Returns attributes of the copy for the bound that holds. They replace those of the dataset.
-    pub describe: Box<dyn Fn(f64) -> Attributes>,
-}
 
 /// What became of a dataset that was compressed.
 #[derive(Clone, Debug)]
@@ -42,7 +30,8 @@ pub struct Change {
     pub path: String,
     /// Bytes that the chunks take now.
     pub after: u64,
-    /// The bound that holds: an absolute error, or relative to each value for [`PwRel`](Bound::PwRel); 0 if lossless.
+    /// The bound that holds: an absolute error, or relative to each value for [`PwRel`](syncline::Bound::PwRel); 0 if
+    /// lossless.
     pub holds: f64,
 }
 

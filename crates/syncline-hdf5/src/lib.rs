@@ -31,11 +31,12 @@ mod set_local;
 mod value;
 
 pub use contents::{Attributes, Contents, Variable};
-pub use convert::{Change, Choice, Conversion, convert};
+pub use convert::{Change, Conversion, convert};
 pub use dataset::Dataset;
 pub use error::{Error, Result};
 pub use file::{File, has_signature};
 pub use library::Library;
 pub use options::Options;
 pub use parameters::advanced_number;
+pub use recompress::Choice;
 pub use value::Value;

@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use syncline::{Bound, CompressOptions, Fill};
-use syncline_core::bound::{PieceBound, Scan};
+use syncline_core::bound::{PieceBound, Scaling, Scan};
 
-use crate::convert::Choice;
+use crate::contents::Attributes;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::filter::encode;
@@ -35,6 +35,16 @@ const ALL_FILTERS: c_int = 0;
 const OPTIONAL: u32 = 1;
 /// The bit of the first filter in the mask of those that a chunk is stored without.
 const WITHOUT_FILTER: u32 = 1;
+
+/// How a dataset is compressed.
+pub struct Choice {
+    /// The bound. One relative to the range refers to all values of the dataset.
+    pub bound: Bound,
+    /// How readers turn stored values into those that the bound refers to.
+    pub scaling: Scaling,
+    /// Returns attributes of the copy for the bound that holds. They replace those of the dataset.
+    pub describe: Box<dyn Fn(f64) -> Attributes>,
+}
 
 /// A dataset to compress.
 pub struct Recompress<'a, 'l> {

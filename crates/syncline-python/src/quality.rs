@@ -14,14 +14,14 @@ use crate::{decompress_options, header_fields, progress};
 #[pyfunction]
 pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let stream = Input::new(stream)?;
-    let report = progress::run(py, usize::MAX, None, None, |_| StreamFile::open(&stream)?.inspect())?;
+    let description = progress::run(py, usize::MAX, None, None, |_| StreamFile::open(&stream)?.inspect())?;
     let file = StreamFile::open(&stream).map_err(exception)?;
-    let fields = header_fields(py, file.header(), report.compressed_bytes)?;
-    fields.set_item("version", report.version)?;
-    fields.set_item("pipeline", report.pipeline.to_string())?;
-    fields.set_item("index", report.index.to_string())?;
-    fields.set_item("tile_size", report.tile_size.name())?;
-    let totals = &report.totals;
+    let fields = header_fields(py, file.header(), description.compressed_bytes)?;
+    fields.set_item("version", description.version)?;
+    fields.set_item("pipeline", description.pipeline.to_string())?;
+    fields.set_item("index", description.index.to_string())?;
+    fields.set_item("tile_size", description.tile_size.name())?;
+    let totals = &description.totals;
     for (name, count) in [
         ("chunks", totals.chunks),
         ("raw_chunks", totals.raw_chunks),

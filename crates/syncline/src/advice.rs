@@ -5,8 +5,8 @@
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 
+use crate::description::Summary;
 use crate::io::ReadAt;
-use crate::report::Summary;
 
 /// Blocks of the array that are looked at, evenly spaced: a contiguous part that is not few values has one.
 const BLOCKS: u64 = 1 << 10;

@@ -8,10 +8,10 @@ use syncline_core::error::{Error, Result};
 use syncline_core::mem;
 use syncline_core::pipeline::compress_bound;
 
+use crate::description::Summary;
 use crate::io::ReadAt;
 use crate::job::compress_array;
 use crate::options::CompressOptions;
-use crate::report::Summary;
 use crate::source::ArraySource;
 use crate::tile_size;
 

@@ -12,6 +12,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
 use crate::backend::{Choice, Execution, Stopwatch, Work, encode_obstacle, stream_obstacle};
+use crate::description::{FillPattern, Summary};
 use crate::devices::Backend;
 use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
@@ -19,7 +20,6 @@ use crate::io::ReadAt;
 use crate::options::{CompressOptions, Meter};
 use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, check_memory, threads_for, with_kept};
 use crate::range::{SCAN_PART, resolve_by_scan};
-use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
 
 /// Limit on the bytes of elements in chunks that are being compressed or wait to be written: enough to keep all threads

@@ -41,6 +41,7 @@ mod array;
 mod atomic_file;
 mod backend;
 mod compress;
+mod description;
 mod devices;
 pub mod estimate;
 #[cfg(feature = "cuda")]
@@ -58,7 +59,6 @@ mod pool;
 pub mod quality;
 mod range;
 mod reader;
-mod report;
 mod ring;
 mod salvage;
 mod sequential;
@@ -76,13 +76,13 @@ pub use array::Array;
 pub use atomic_file::{AtomicFile, CompleteFile};
 pub use backend::Execution;
 pub use compress::{compress, compress_from, compress_into, compress_with_summary};
+pub use description::{Description, FillPattern, Summary};
 pub use devices::{Backend, CudaDevices};
 pub use io::{ReadAt, WriteAt};
 pub use options::{CompressOptions, DecompressOptions};
 #[doc(hidden)]
 pub use pool::has_room_for_thread;
 pub use reader::Reader;
-pub use report::{FillPattern, Report, Summary};
 pub use salvage::{Loss, Salvage};
 pub use sequential::SequentialReader;
 pub use sparse::SparseBytes;
@@ -141,6 +141,6 @@ pub fn decompress_region_into(
 ///
 /// # Errors
 /// As [`decompress`].
-pub fn inspect(stream: &[u8]) -> Result<Report> {
+pub fn inspect(stream: &[u8]) -> Result<Description> {
     StreamFile::open(stream)?.inspect()
 }

@@ -9,9 +9,9 @@ use syncline_core::error::Result;
 use syncline_core::geometry::Geometry;
 
 use crate::array::Array;
+use crate::description::Description;
 use crate::io::ReadAt;
 use crate::options::DecompressOptions;
-use crate::report::Report;
 use crate::stream::{Header, StreamFile};
 
 /// The smallest number of elements of a layer, so that all threads have a chunk to decode.
@@ -77,7 +77,7 @@ impl<R: Read + Seek + Send> Reader<R> {
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] for a damaged chunk; [`crate::Error::Io`].
-    pub fn inspect(&self) -> Result<Report> {
+    pub fn inspect(&self) -> Result<Description> {
         self.stream.inspect()
     }
 

@@ -12,10 +12,10 @@ use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
+use crate::description::Description;
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
 use crate::pool::{Pool, Reused};
-use crate::report::Report;
 use crate::sink::FileSink;
 use crate::stream::read_into;
 
@@ -159,17 +159,17 @@ impl<S: ReadAt> Salvage<S> {
     ///
     /// # Errors
     /// As [`Salvage::check`].
-    pub fn inspect(&self, options: &DecompressOptions) -> Result<(Report, Vec<Loss>)> {
+    pub fn inspect(&self, options: &DecompressOptions) -> Result<(Description, Vec<Loss>)> {
         let losses = self.check(options)?;
-        let mut report = Report::new(&self.header, self.stream_len);
+        let mut description = Description::new(&self.header, self.stream_len);
         let mut buffer = Vec::new();
         for (&chunk, &(offset, length)) in &self.records {
             read_into(&self.source, offset, length, &mut buffer)?;
             if let Ok(counts) = inspect_chunk(&self.header, &self.geometry, chunk, &buffer) {
-                report.totals.add(&counts);
+                description.totals.add(&counts);
             }
         }
-        Ok((report, losses))
+        Ok((description, losses))
     }
 
     /// Decodes these chunks, and returns those that are lost, in order. They are written as `lost`, if there is one.

@@ -18,12 +18,12 @@ use syncline_core::pipeline::{self, DecodeScratch, Destination, decode_chunk, in
 
 use crate::array::Array;
 use crate::backend::{Choice, Execution, Stopwatch, Work, decode_obstacle};
+use crate::description::Description;
 use crate::devices::Backend;
 use crate::gpu_backend::{Decompression, stretch};
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
 use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, all_threads, check_memory, threads_for, useful_threads, with_kept};
-use crate::report::Report;
 use crate::sink::FileSink;
 
 /// Bytes of GPU output that a thread copies at a time.
@@ -81,15 +81,15 @@ impl<S: ReadAt> StreamFile<S> {
     ///
     /// # Errors
     /// [`Error::Corrupt`] for a damaged chunk; [`Error::Io`].
-    pub fn inspect(&self) -> Result<Report> {
-        let mut report = Report::new(&self.header, self.stream_len);
+    pub fn inspect(&self) -> Result<Description> {
+        let mut description = Description::new(&self.header, self.stream_len);
         let mut buffer = Vec::new();
         for chunk in 0..self.table.chunks() {
             let record = self.record(chunk, &mut buffer)?;
             let counts = inspect_chunk(&self.header, &self.geometry, chunk, record);
-            report.totals.add(&counts.map_err(|error| self.in_chunk(chunk, error))?);
+            description.totals.add(&counts.map_err(|error| self.in_chunk(chunk, error))?);
         }
-        Ok(report)
+        Ok(description)
     }
 
     /// Decompresses the whole array.

@@ -12,10 +12,10 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
 use crate::backend::Execution;
+use crate::description::Summary;
 use crate::job::{header_for, summary};
 use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
-use crate::report::Summary;
 use crate::ring::Ring;
 use crate::source::Part;
 

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn static_memory_is_of_what_needs_no_asking_for() {
+    fn static_memory_counts_against_the_default_limit_of_dynamic_memory() {
         let text = ".version 8.0\n.target sm_90\n.visible .entry k()\n{\n.shared .align 4 .b8 room[1024];\n
             .reg .b32 %r<2>;\nmov.u32 %r0, room;\nld.shared.u32 %r1, [%r0];\nret;\n}\n";
         let context = super::super::devices::initialize().unwrap()[0].context;

@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
             self.cursor.advance()?;
             match word {
                 ".maxntid" | ".reqntid" => function.most_threads = Some(self.threads(at)?),
-                ".reqnctapercluster" => function.cluster = Some(self.sides(at)?),
+                ".reqnctapercluster" => function.cluster = Some(self.dimensions(at)?),
                 ".minnctapersm" | ".maxnctapersm" | ".maxnreg" | ".maxclusterrank" => drop(self.cursor.small()?),
                 ".noreturn" | ".explicitcluster" => {}
                 ".pragma" => self.cursor.pragma()?,
@@ -164,12 +164,12 @@ impl<'a> Parser<'a> {
     }
 
     fn threads(&mut self, at: usize) -> Result<u32, Failure> {
-        let product = self.sides(at)?.iter().try_fold(1u32, |product, &side| product.checked_mul(side));
+        let product = self.dimensions(at)?.iter().try_fold(1u32, |product, &extent| product.checked_mul(extent));
         product.ok_or_else(|| Failure::new(at, "a block cannot have that many threads"))
     }
 
     /// Parses up to three dimensions; missing ones are 1.
-    fn sides(&mut self, at: usize) -> Result<[u32; 3], Failure> {
+    fn dimensions(&mut self, at: usize) -> Result<[u32; 3], Failure> {
         match self.cursor.smalls()?[..] {
             [x] => Ok([x, 1, 1]),
             [x, y] => Ok([x, y, 1]),

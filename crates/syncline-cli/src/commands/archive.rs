@@ -7,10 +7,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::args::{DecompressArgs, Talk};
-use crate::commands::{check_device, remark};
+use crate::commands::check_device;
 use crate::format;
 use crate::json;
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, remark};
 use crate::npy;
 use crate::output::Output;
 use crate::places::member_name;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use syncline::{Backend, Bound, CompressOptions, ElementType, Fill, FillPattern, MAX_FILLS, Summary, compress_from};
 
 use crate::args::{CompressArgs, FillChoice, Resources, Talk};
-use crate::commands::{check_device, far_values, remark, target};
+use crate::commands::{check_device, far_values, target};
 use crate::format;
 use crate::in_order::{InOrder, Pipe};
 use crate::input::{ArrayInput, Input, Opened, shown};
 use crate::json;
-use crate::message::{self, Failure, Outcome};
+use crate::message::{self, Failure, Outcome, remark};
 use crate::names::{self, is_dash};
 use crate::npy::Differences;
 use crate::output::Output;

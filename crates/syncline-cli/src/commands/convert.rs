@@ -13,9 +13,9 @@ use syncline::{Bound, ElementType, Fill, Shape};
 use changes::{Array, Change, Conversion};
 
 use super::compress::fill_of;
-use super::{remark, say, table};
+use super::{say, table};
 use crate::args::{ConvertArgs, Talk};
-use crate::message::{self, Failure, Outcome};
+use crate::message::{self, Failure, Outcome, remark};
 use crate::places::{is_hdf5_name, is_in_store};
 use crate::progress::Bar;
 use crate::{format, json};

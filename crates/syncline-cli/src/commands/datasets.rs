@@ -9,9 +9,9 @@ use syncline::{ElementType, Header, Shape};
 use walkdir::WalkDir;
 
 use crate::args::{DecompressArgs, Talk};
+use crate::commands::check_device;
 use crate::commands::verify::fills;
-use crate::commands::{check_device, remark};
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, remark};
 use crate::places::{Place, member_name, zarr};
 use crate::progress::Bar;
 use crate::region::whole;

@@ -12,11 +12,11 @@ use syncline::{Backend, DecompressOptions, Execution, SequentialReader};
 
 use crate::args::{DecompressArgs, Talk};
 use crate::commands::datasets::{self, Destination};
-use crate::commands::{archive, check_device, remark, salvage};
+use crate::commands::{archive, check_device, salvage};
 use crate::format;
 use crate::input::{Opened, shown};
 use crate::json;
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, remark};
 use crate::names::{self, is_dash};
 use crate::output::Output;
 use crate::places::Place;

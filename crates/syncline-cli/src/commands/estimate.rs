@@ -6,11 +6,11 @@ use syncline::{CompressOptions, Effort};
 
 use crate::args::{EstimateArgs, Talk};
 use crate::commands::compress::fill_for;
-use crate::commands::{remark, say, table};
+use crate::commands::{say, table};
 use crate::format::{self, bits_per_value, bytes, number, percent};
 use crate::input::{ArrayInput, Input, Opened};
 use crate::json;
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, remark};
 
 /// The heads of the columns. The first two are aligned to the left.
 const HEADS: [&str; 8] = ["BOUND", "EFFORT", "RATIO", "STREAM", "BITS A VALUE", "PSNR", "COMPRESSION", "DECOMPRESSION"];

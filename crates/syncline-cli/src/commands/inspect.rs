@@ -1,6 +1,8 @@
 //! `syncline inspect`.
 
-use syncline::{Bound, ChunkReport, DecompressOptions, Error, Loss, Pipeline, Report, Salvage, StreamFile, TileSize};
+use syncline::{
+    Bound, ChunkReport, DecompressOptions, Description, Error, Loss, Pipeline, Salvage, StreamFile, TileSize,
+};
 use syncline_core::predict::interpolate::Scheme;
 
 use crate::args::InspectArgs;
@@ -18,94 +20,98 @@ pub fn run(args: &InspectArgs) -> Outcome {
     let name = input.to_string();
     let failed = |error| Failure::of(&name, error);
     let problem = match StreamFile::open(&input).and_then(|stream| stream.inspect()) {
-        Ok(report) => return show(args, &report, &name, None),
+        Ok(description) => return show(args, &description, &name, None),
         Err(error @ (Error::Corrupt { .. } | Error::Truncated { .. })) => error,
         Err(error) => return Err(failed(error)),
     };
     // Without a header there is nothing to say.
     let Ok(salvage) = Salvage::open(&input) else { return Err(failed(problem)) };
-    let (report, losses) = salvage.inspect(&DecompressOptions::default()).map_err(failed)?;
+    let (description, losses) = salvage.inspect(&DecompressOptions::default()).map_err(failed)?;
     // The verdict is returned even if the reader closes the pipe.
-    let _ = show(args, &report, &name, Some(&losses));
+    let _ = show(args, &description, &name, Some(&losses));
     let text = damage(&salvage, &losses).unwrap_or_else(|| problem.to_string());
     Err(Failure::data(format!("{name}: {text}; 'syncline decompress --keep-going' gives the rest")))
 }
 
 /// Prints the description of a stream. If it is damaged, that of its intact chunks, and which others are lost.
-fn show(args: &InspectArgs, report: &Report, name: &str, losses: Option<&[Loss]>) -> Outcome {
+fn show(args: &InspectArgs, description: &Description, name: &str, losses: Option<&[Loss]>) -> Outcome {
     if args.json {
-        let value = json::report(report, name);
+        let value = json::description(description, name);
         return json::print(&match losses {
             Some(losses) => json::merged(value, serde_json::json!({ "damaged": true, "lost": losses_json(losses) })),
             None => value,
         });
     }
     let damaged = if losses.is_some() { ", damaged: the counts are those of its intact chunks" } else { "" };
-    let mut lines = vec![format!("{name}: Syncline stream, version {}{damaged}", report.version), String::new()];
-    lines.extend(aligned(&rows(report)));
-    let lengths = code_lengths(report);
+    let mut lines = vec![format!("{name}: Syncline stream, version {}{damaged}", description.version), String::new()];
+    lines.extend(aligned(&rows(description)));
+    let lengths = code_lengths(description);
     if !lengths.is_empty() {
         lines.extend([String::new(), "codewords by length in bits".into()]);
         lines.extend(lengths);
     }
     if let Some(losses) = losses.filter(|losses| !losses.is_empty()) {
         lines.extend([String::new(), "lost".into()]);
-        lines.extend(loss_lines(losses, report.shape));
+        lines.extend(loss_lines(losses, description.shape));
     }
     say(&lines)
 }
 
-fn rows(report: &Report) -> Vec<(&'static str, String)> {
-    let elements = report.shape.len();
+fn rows(description: &Description) -> Vec<(&'static str, String)> {
+    let elements = description.shape.len();
     let mut rows = vec![
-        ("array", format!("{} {}, {}", report.element_type, report.shape, counted(elements, "element"))),
-        ("pipeline", report.pipeline.to_string()),
-        ("bound", bound(report.bound)),
+        ("array", format!("{} {}, {}", description.element_type, description.shape, counted(elements, "element"))),
+        ("pipeline", description.pipeline.to_string()),
+        ("bound", bound(description.bound)),
     ];
-    if report.bound != Bound::Lossless {
-        rows.push(("holds", held(report)));
+    if description.bound != Bound::Lossless {
+        rows.push(("holds", held(description)));
     }
-    if let Some((low, high)) = report.range {
+    if let Some((low, high)) = description.range {
         rows.push(("range", format!("{} to {}", number(low), number(high))));
     }
-    let fills: Vec<String> = report.fills.iter().map(|fill| number(fill.value)).collect();
+    let fills: Vec<String> = description.fills.iter().map(|fill| number(fill.value)).collect();
     if !fills.is_empty() {
         rows.push(("exact patterns", fills.join(", ")));
     }
     rows.extend([
-        ("uncompressed", bytes(report.uncompressed_bytes)),
-        ("compressed", compressed(report.compressed_bytes)),
-        ("ratio", number(report.ratio())),
-        ("bits a value", number(report.bits_per_value())),
+        ("uncompressed", bytes(description.uncompressed_bytes)),
+        ("compressed", compressed(description.compressed_bytes)),
+        ("ratio", number(description.ratio())),
+        ("bits a value", number(description.bits_per_value())),
         (
             "chunks",
             format!(
                 "{} ({} raw, {} LZSS)",
-                grouped(report.totals.chunks),
-                grouped(report.totals.raw_chunks),
-                grouped(report.totals.lzss_chunks)
+                grouped(description.totals.chunks),
+                grouped(description.totals.raw_chunks),
+                grouped(description.totals.lzss_chunks)
             ),
         ),
     ]);
-    let verbatim = report.totals.verbatim;
+    let verbatim = description.totals.verbatim;
     let verbatim = format!("{} ({})", grouped(verbatim), percent(verbatim, elements));
-    match report.tile_size {
+    match description.tile_size {
         TileSize::Block => {
-            rows.extend([("blocks", grouped(report.totals.tiles)), ("verbatim values", verbatim)]);
+            rows.extend([("blocks", grouped(description.totals.tiles)), ("verbatim values", verbatim)]);
         }
         _ => {
-            rows.extend([("tiles", tiles(report)), ("verbatim values", verbatim), ("groups", groups(report))]);
+            rows.extend([
+                ("tiles", tiles(description)),
+                ("verbatim values", verbatim),
+                ("groups", groups(description)),
+            ]);
         }
     }
-    let part = |part: u64| format!("{}, {}", bytes(part), percent(part, report.compressed_bytes));
-    let ChunkReport { codeword_bytes, codebook_bytes, index_bytes, side_bytes, .. } = report.totals;
-    match report.tile_size {
+    let part = |part: u64| format!("{}, {}", bytes(part), percent(part, description.compressed_bytes));
+    let ChunkReport { codeword_bytes, codebook_bytes, index_bytes, side_bytes, .. } = description.totals;
+    match description.tile_size {
         TileSize::Block => rows.extend([("rANS words", part(codeword_bytes)), ("tables", part(codebook_bytes))]),
         _ => {
-            if report.pipeline != Pipeline::Lossless {
-                rows.push(("chunks by scheme", schemes(report)));
+            if description.pipeline != Pipeline::Lossless {
+                rows.push(("chunks by scheme", schemes(description)));
             }
-            let index = format!("{}: {}", report.index, part(index_bytes));
+            let index = format!("{}: {}", description.index, part(index_bytes));
             rows.extend([("codewords", part(codeword_bytes)), ("codebooks", part(codebook_bytes)), ("index", index)]);
         }
     }
@@ -114,22 +120,22 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
 }
 
 /// Returns how many tiles there are, and of which kinds.
-fn tiles(report: &Report) -> String {
-    let totals = &report.totals;
+fn tiles(description: &Description) -> String {
+    let totals = &description.totals;
     let share = |part| percent(part, totals.tiles);
     let (constant, masked) = (share(totals.constant_tiles), share(totals.masked_tiles));
-    format!("{} {}: {constant} constant, {masked} with fill", grouped(totals.tiles), report.tile_size)
+    format!("{} {}: {constant} constant, {masked} with fill", grouped(totals.tiles), description.tile_size)
 }
 
 /// Returns how many groups of codewords there are.
-fn groups(report: &Report) -> String {
-    let ChunkReport { groups, free_groups, .. } = report.totals;
+fn groups(description: &Description) -> String {
+    let ChunkReport { groups, free_groups, .. } = description.totals;
     format!("{}, {} without codewords", grouped(groups), percent(free_groups, groups))
 }
 
 /// Returns how the tiles of quantized chunks are predicted.
-fn schemes(report: &Report) -> String {
-    let totals = &report.totals;
+fn schemes(description: &Description) -> String {
+    let totals = &description.totals;
     let names = totals.schemes.iter().zip(0..).filter(|&(&count, _)| count > 0).map(|(&count, code)| {
         let name = match Scheme::from_code(code, 3) {
             None => "Lorenzo".to_owned(),
@@ -153,20 +159,20 @@ fn compressed(length: u64) -> String {
     }
 }
 
-fn held(report: &Report) -> String {
-    let held = resolved(report.bound, report.abs_bound);
-    match report.pipeline {
+fn held(description: &Description) -> String {
+    let held = resolved(description.bound, description.abs_bound);
+    match description.pipeline {
         Pipeline::Lossless => held,
-        _ => format!("{held}, step {}", number(report.step)),
+        _ => format!("{held}, step {}", number(description.step)),
     }
 }
 
 /// Returns a bar for each length from the shortest to the longest.
-fn code_lengths(report: &Report) -> Vec<String> {
-    let used = |&length: &usize| report.totals.code_lengths[length] > 0;
-    let all = 0..report.totals.code_lengths.len();
+fn code_lengths(description: &Description) -> Vec<String> {
+    let used = |&length: &usize| description.totals.code_lengths[length] > 0;
+    let all = 0..description.totals.code_lengths.len();
     let Some((shortest, longest)) = all.clone().find(used).zip(all.rev().find(used)) else { return Vec::new() };
     let rows: Vec<_> =
-        (shortest..=longest).map(|length| (length.to_string(), report.totals.code_lengths[length])).collect();
+        (shortest..=longest).map(|length| (length.to_string(), description.totals.code_lengths[length])).collect();
     chart::histogram(&rows, 50)
 }

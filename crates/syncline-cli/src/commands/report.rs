@@ -10,11 +10,10 @@ use syncline::quality::{Comparison, Criteria, Quality, Tolerance};
 use syncline::{Bound, CompressOptions, Effort, Error, Fill, Header, StreamFile};
 
 use crate::args::{ReportArgs, Talk};
-use crate::commands::remark;
 use crate::commands::verify::{self, Elements, complaint, piece_bytes, scan_range};
 use crate::format::{self, bits_per_value, bytes, counted, number, optional, psnr, ratio};
 use crate::input::{ArrayInput, Input, Opened};
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, remark};
 use crate::names::is_dash;
 use crate::output::Output;
 

@@ -7,10 +7,9 @@ use syncline::{DecompressOptions, Header, Loss, ReadAt, Salvage, Shape};
 
 use crate::args::{DecompressArgs, Limits, Talk};
 use crate::commands::decompress::output::prepare;
-use crate::commands::remark;
 use crate::commands::verify::fills;
 use crate::format::{self, counted, grouped, number};
-use crate::message::{self, Failure, Outcome};
+use crate::message::{self, Failure, Outcome, remark};
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::stream::open_input;

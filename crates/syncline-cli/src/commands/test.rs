@@ -6,10 +6,9 @@ use serde_json::json;
 use syncline::Salvage;
 
 use crate::args::{Talk, TestArgs};
-use crate::commands::remark;
 use crate::commands::salvage::{check_options, damage};
 use crate::format::{self, counted};
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, remark};
 use crate::names;
 use crate::progress::Bar;
 use crate::stream::open_input;

@@ -128,7 +128,7 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
 }
 
 #[test]
-fn manual_and_completions_know_it() {
+fn manual_and_completions_have_the_device_option() {
     let w = Workshop::new();
     for line in
         ["man compress", "man decompress", "man verify", "completions bash", "completions zsh", "decompress --help"]

@@ -33,7 +33,7 @@ fn both_ways() {
 }
 
 #[test]
-fn names_do_not_make_it_raw() {
+fn npy_files_with_other_names_are_recognized() {
     let w = Workshop::new();
     let field = field_f32(6000);
     let file = npy("<f4", "False", "(50, 120)", &field);

@@ -1,7 +1,7 @@
 //! Which values stand for missing data.
 
-use crate::container::MAX_PATTERNS;
 use crate::error::{Error, Result};
+use crate::quantize::mask::MAX_PATTERNS;
 
 /// The largest number of fill values.
 pub const MAX_FILLS: usize = MAX_PATTERNS;
@@ -20,6 +20,16 @@ pub enum Fill {
     /// in `docs/ENCODER.md`.
     #[default]
     Auto,
+}
+
+/// A bit pattern whose elements are masked instead of being predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The element's bits, zero-extended.
+    pub bits: u64,
+    /// Number of elements that hold the value, if they have been counted; for NaN, the number of elements that hold any
+    /// NaN.
+    pub count: u64,
 }
 
 /// One to four fill values.

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_have_none() {
+    fn values_that_are_no_multiples_have_no_spacing() {
         let wave: Vec<f64> = (0..2000).map(|i| f64::from((f64::from(i) * 0.37).sin() as f32)).collect();
         for bound in [1e-2, 1e-4, 1e-6, 1e-9] {
             assert_eq!(spacing(&wave, bound, SINGLE), None, "{bound}");

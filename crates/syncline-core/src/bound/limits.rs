@@ -1,4 +1,4 @@
-//! Limits of the linear quantization, and extents of ranges.
+//! Limits of the linear quantization.
 
 use super::linear::computed_bound;
 use crate::array::ElementType;
@@ -59,12 +59,6 @@ impl Limits {
         let power = f64::from_bits(magnitude.to_bits() & !((1 << 52) - 1));
         self.rounding * if element.is_half() { power } else { magnitude }
     }
-}
-
-/// Returns `share` times the extent of a range. The extent itself may overflow an f64 although its share does not.
-pub(super) fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
-    let extent = high - low;
-    if extent.is_finite() { share * extent } else { share * high - share * low }
 }
 
 /// Returns the magnitude from which on values are too large to be quantized with this absolute bound.

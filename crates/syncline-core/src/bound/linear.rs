@@ -3,7 +3,6 @@
 use std::f64::consts::LOG2_10;
 
 use super::Bound;
-use super::limits::of_extent;
 use crate::array::ElementType;
 use crate::quantize::math::exp2;
 
@@ -38,6 +37,12 @@ fn real_bound(bound: Bound, range: (f64, f64)) -> Option<f64> {
         Bound::Psnr(decibels) => of_psnr(decibels, range),
     };
     Some(if bound.is_finite() { bound } else { f64::MAX })
+}
+
+/// Returns `share` times the extent of a range. The extent itself may overflow an f64 although its share does not.
+fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
+    let extent = high - low;
+    if extent.is_finite() { share * extent } else { share * high - share * low }
 }
 
 /// Returns the absolute bound to try first for a PSNR of `decibels` and an array with this range. It assumes errors

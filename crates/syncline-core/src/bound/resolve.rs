@@ -3,20 +3,10 @@
 use super::limits::Limits;
 use super::linear::{computed_bound, linear_bound};
 use super::stats::ArrayStats;
-use super::{Bound, Pipeline};
+use super::{Bound, Pattern, Pipeline};
 use crate::array::ElementType;
 use crate::error::Result;
 use crate::quantize::log;
-
-/// A bit pattern whose elements are masked instead of being predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pattern {
-    /// The element's bits, zero-extended.
-    pub bits: u64,
-    /// Number of elements that hold the value, if they have been counted; for NaN, the number of elements that hold any
-    /// NaN.
-    pub count: u64,
-}
 
 /// The pipeline and the quantization step for an array and a bound.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,6 +185,10 @@ mod tests {
         Scan::of(T::TYPE, &bytes, bound, fill)
     }
 
+    fn stats(x: &[f32], bound: Bound, fill: Fill) -> ArrayStats {
+        ArrayStats::from(&scan(x, bound, fill))
+    }
+
     fn f32s(n: u32, f: impl Fn(u32) -> f32) -> Vec<f32> {
         (0..n).map(f).collect()
     }
@@ -280,7 +274,7 @@ mod tests {
             (1e9, 4_000, true),      // five times
             (1e20, 100_000, false),  // once
         ] {
-            let found = scan(&with(value, every), Bound::Rel(1e-3), Fill::Auto).patterns(false);
+            let found = stats(&with(value, every), Bound::Rel(1e-3), Fill::Auto).patterns(false);
             assert_eq!(found.len(), usize::from(expected), "{value} every {every}");
         }
         // Several at either end, also where they lie closer to each other than to the rest.
@@ -290,18 +284,18 @@ mod tests {
             _ if i % 700 == 5 => -32767.0,
             _ => (i % 1000) as f32,
         });
-        let found = scan(&several, Bound::Rel(1e-3), Fill::Auto);
+        let found = stats(&several, Bound::Rel(1e-3), Fill::Auto);
         assert_eq!(found.range(), Some((0.0, 999.0)));
         let values: Vec<f32> =
             found.patterns(false).iter().map(|pattern| f32::from_bits(pattern.bits as u32)).collect();
         assert_eq!(values, [1e20, -32768.0, -32767.0]);
         // One that occurs once is a value like others, and the others are fill all the same if it is well known.
         let once = f32s(20_000, |i| if i == 17 { 1e20 } else { several[i as usize].min(1e3) });
-        let found = scan(&once, Bound::Rel(1e-3), Fill::Auto);
+        let found = stats(&once, Bound::Rel(1e-3), Fill::Auto);
         assert_eq!((found.patterns(false).len(), found.range()), (2, Some((0.0, 1e20f32.into()))));
         // Two values: nothing says which is data.
         assert!(
-            scan(&f32s(1000, |i| if i % 2 == 0 { -9999.0 } else { 5.0 }), Bound::Rel(1e-3), Fill::Auto)
+            stats(&f32s(1000, |i| if i % 2 == 0 { -9999.0 } else { 5.0 }), Bound::Rel(1e-3), Fill::Auto)
                 .patterns(false)
                 .is_empty()
         );
@@ -357,9 +351,9 @@ mod tests {
             1 => 0.0,
             _ => i as f32,
         });
-        let scan = scan(&x, Bound::Rel(1e-3), Fill::Auto);
-        assert_eq!(scan.patterns(false), [Pattern { bits: 1 << 31, count: 8 }]);
-        assert_eq!(scan.patterns(true), [Pattern { bits: 1 << 31, count: 8 }, Pattern { bits: 0, count: 8 }]);
+        let stats = stats(&x, Bound::Rel(1e-3), Fill::Auto);
+        assert_eq!(stats.patterns(false), [Pattern { bits: 1 << 31, count: 8 }]);
+        assert_eq!(stats.patterns(true), [Pattern { bits: 1 << 31, count: 8 }, Pattern { bits: 0, count: 8 }]);
     }
 
     proptest! {

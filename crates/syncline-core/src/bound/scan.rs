@@ -5,6 +5,7 @@
 mod block;
 mod convert;
 mod settle;
+mod statistics;
 
 use std::convert::Infallible;
 
@@ -15,7 +16,7 @@ use convert::{bits_of, stored_bits};
 use super::lattice::{MOST_VALUES, spacing};
 use super::limits::{Limits, quantizable_magnitude};
 use super::linear::{computed_bound, linear_bound};
-use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
+use super::{Bound, Fill, MAX_FILLS};
 use crate::array::ElementType;
 use crate::bits::lots::place_in_lot;
 
@@ -390,12 +391,6 @@ impl Scan {
         self.stats.minus_zeros
     }
 
-    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill
-    /// values, -0.0 if more than one element in 4,096 holds it, and, if zeros cannot be quantized, 0.0.
-    pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
-        ArrayStats::from(self).patterns(zeros)
-    }
-
     fn bits(&self, key: i64) -> u64 {
         match self.element.computed() {
             _ if self.element.is_wide_integer() => key as u64,
@@ -413,37 +408,6 @@ impl Scan {
 
     fn value(&self, key: i64) -> f64 {
         self.value_of_bits(self.bits(key))
-    }
-}
-
-impl From<&Scan> for ArrayStats {
-    /// Returns the statistics of a scan whose fill value has been decided.
-    fn from(scan: &Scan) -> Self {
-        let is_float = scan.element.is_float();
-        let stored = |bits: u64| stored_bits(scan.element, bits);
-        let minus_zero = scan.element.bits_of_number(-0.0).unwrap_or(0);
-        let minus = Pattern { bits: minus_zero, count: scan.stats.minus_zeros };
-        let zero = Pattern { bits: 0, count: scan.stats.zeros };
-        let fill = |i: usize| Some(Pattern { bits: stored(*scan.excluded.get(i)?), count: scan.stats.excluded[i] });
-        let is_zero = |i: usize| fill(i).is_some_and(|fill| fill.bits == zero.bits || fill.bits == minus.bits);
-        let is_second_zero = |i: usize| is_zero(i) && (0..i).any(is_zero);
-        Self {
-            element: scan.element,
-            bound: scan.bound,
-            range: scan.computed_range(),
-            low: match scan.stats.range() {
-                Some((low, _)) if scan.element.is_wide_integer() => stored(low as u64),
-                _ => 0,
-            },
-            samples: Some(scan.samples_of_bound()),
-            lattice: scan.lattice(),
-            nan: scan.first_nan.map(|(_, bits)| Pattern { bits: stored(bits), count: scan.stats.nans }),
-            // A given value is recorded even if no element holds it, so that no other value may become it. Of the two
-            // zeros, one is enough.
-            fills: std::array::from_fn(|i| fill(i).filter(|pattern| pattern.count > 0 || !is_second_zero(i))),
-            minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 4096 && is_float),
-            zero: Some(zero).filter(|pattern| pattern.count > 0 && is_float),
-        }
     }
 }
 
@@ -465,6 +429,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::bound::ArrayStats;
 
     /// Returns the result that a device reports for a part of the array.
     fn found(empty: &Scan, first: u64, bytes: &[u8]) -> ScanResult {
@@ -557,7 +522,7 @@ mod tests {
         let mut scan =
             Scan::new(ElementType::F32, 4, Bound::Abs(1.0), Fill::Value(f64::from_bits(0x7FF8_0000_2000_0000)));
         scan.add(0, &bytes);
-        let bits: Vec<u64> = scan.patterns(false).iter().map(|pattern| pattern.bits).collect();
+        let bits: Vec<u64> = ArrayStats::from(&scan).patterns(false).iter().map(|pattern| pattern.bits).collect();
         assert_eq!(bits, [0x7FC0_0002, 0x7FC0_0001]);
     }
 }

@@ -1,10 +1,8 @@
 //! The properties of a whole array that its stream depends on besides the elements themselves.
 
-use super::scan::Scan;
 use super::{Bound, Fill, MAX_FILLS, Pattern};
-use crate::array::{ArrayView, ElementType};
-use crate::container::MAX_PATTERNS;
-use crate::error::Result;
+use crate::array::ElementType;
+use crate::quantize::mask::MAX_PATTERNS;
 
 /// The value range of an array, which special values it holds, and whether its values suit a bound.
 ///
@@ -28,17 +26,6 @@ pub struct ArrayStats {
 }
 
 impl ArrayStats {
-    /// Examines all elements of an array in memory that is to be compressed with this bound.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`](crate::error::Error::InvalidArgument) if the bound is invalid.
-    pub fn of(array: &ArrayView<'_>, bound: Bound, fill: Fill) -> Result<Self> {
-        let element = array.element_type();
-        bound.validate(element)?;
-        let scan = Scan::of(element, array.bytes(), bound, fill);
-        Ok(Self::from(&scan))
-    }
-
     /// States what is assumed of an array whose elements are not known yet: it may hold quiet NaN, the given fill
     /// values and 0.0, and has this value range, if it is known. Integers of 64 bits are compressed without loss then,
     /// because their smallest value is not known exactly.

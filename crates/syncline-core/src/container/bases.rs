@@ -1,6 +1,6 @@
 //! Section 1: the base of each tile, as differences between tiles.
 
-use super::{Fields, align};
+use crate::bits::fields::{Fields, align};
 use crate::bits::pack::{BLOCK, pack_block, unpack_block, width_for};
 use crate::error::{Error, Result};
 use crate::predict::word::Word;

@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_pieces(
+        fn message_in_any_pieces_has_the_hash_of_the_whole(
             len in prop_oneof![0_usize..600, 0_usize..20_000, 300_000_usize..300_200],
             start in 0_usize..64,
             pieces in prop::collection::vec((prop_oneof![1_usize..70, 1_usize..3000], any::<bool>(), 0_usize..64),
@@ -181,13 +181,13 @@ mod tests {
 
     #[test]
     #[should_panic = "no more bytes"]
-    fn no_longer_than_said() {
+    fn message_longer_than_stated_panics() {
         Checksum::new(300).write(&[0; 301]);
     }
 
     #[test]
     #[should_panic = "all of the message"]
-    fn no_shorter_than_said() {
+    fn message_shorter_than_stated_panics() {
         let mut checksum = Checksum::new(300);
         checksum.write(&[0; 299]);
         checksum.finish();

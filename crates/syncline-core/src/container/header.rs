@@ -4,12 +4,13 @@ mod extents;
 
 use twox_hash::XxHash3_64;
 
-use super::Fields;
 use crate::array::{ElementType, Shape};
+use crate::bits::fields::Fields;
 use crate::bound::{Bound, MOST_DISTANT, Pipeline, Resolved, computed_bound};
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, TileSize};
 use crate::huffman::IndexKind;
+use crate::quantize::mask::MAX_PATTERNS;
 use crate::quantize::{Real, Stored};
 
 use extents::{EXTENT_BYTES, read_extents, write_extents};
@@ -24,8 +25,6 @@ const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
 pub const HEADER_HASH_AT: usize = 128;
 /// The largest code of a size of tiles.
 const LARGEST_TILE_SIZE: u8 = TileSize::Block as u8;
-/// The largest number of fill patterns in a header.
-pub const MAX_PATTERNS: usize = 4;
 
 /// The header of a stream: its contents, and the options that it was made with.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
+use super::ALIGNMENT;
 use super::record::{CHECKSUM_AT, ChunkKind, RECORD_HEADER_LEN};
 use super::sections::{SECTION_TABLE_LEN, section_lengths};
-use super::{ALIGNMENT, align};
+use crate::bits::fields::align;
 use crate::error::{Error, Result};
 
 /// Bytes of a piece. The last one before the checksums, and the last one behind them, may be shorter.

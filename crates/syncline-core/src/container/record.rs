@@ -5,7 +5,8 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 use super::checksum::Checksum;
-use super::{ALIGNMENT, Fields, align, pieces};
+use super::{ALIGNMENT, pieces};
+use crate::bits::fields::{Fields, align};
 use crate::error::{Error, Result};
 use crate::mem::uninit::{UninitBytes, Written};
 

@@ -1,6 +1,7 @@
 //! The sections of a payload: a table of lengths, then each section on its own alignment.
 
-use super::{ALIGNMENT, Fields, align};
+use super::ALIGNMENT;
+use crate::bits::fields::{Fields, align};
 use crate::error::Result;
 
 /// Sections of a payload.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Fields, align};
+use crate::bits::fields::{Fields, align};
 use crate::error::{Error, Result};
 use crate::quantize::{Real, Stored};
 

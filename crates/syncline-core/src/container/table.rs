@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
-use super::{ALIGNMENT, Fields, HEADER_LEN, Header, RECORD_HEADER_LEN, align};
+use super::{ALIGNMENT, HEADER_LEN, Header, RECORD_HEADER_LEN};
+use crate::bits::fields::{Fields, align};
 use crate::error::{Error, Location, Result};
 use crate::geometry::Geometry;
 

@@ -1,6 +1,6 @@
 //! Section 0 of quantized chunks: what each tile is.
 
-use super::{Fields, align};
+use crate::bits::fields::{Fields, align};
 use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::error::{Error, Result};
 use crate::quantize::mask::MaskKind;

@@ -2,8 +2,8 @@
 //!
 //! The first numbers beyond the range of codes stand for masks: elements that hold a fill pattern, or 0.0.
 
-use crate::container::MAX_PATTERNS;
 use crate::predict::word::Word;
+use crate::quantize::mask::MAX_PATTERNS;
 
 /// Codes have smaller magnitudes.
 pub const CODE_LIMIT: u32 = 1 << 18;

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn within_a_thousandth_of_package_merge() {
+    fn limited_code_is_within_a_thousandth_of_the_optimum() {
         let (mut scratch, mut lengths) = (LengthScratch::default(), Vec::new());
         for (what, frequencies) in families() {
             code_lengths(&frequencies, &mut scratch, &mut lengths);

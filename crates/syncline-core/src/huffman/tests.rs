@@ -414,7 +414,7 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(60))]
 
     #[test]
-    fn anything_comes_back(
+    fn any_groups_of_symbols_round_trip(
         groups in proptest::collection::vec((0u8..4, 0u64..1024, proptest::prelude::any::<u16>()), 0..60),
         seed in 1u64..u64::MAX,
         wide in proptest::prelude::any::<bool>(),

@@ -1,6 +1,6 @@
 //! Bins: intervals of codes, and how a chunk states them.
 
-use crate::container::{Fields, align};
+use crate::bits::fields::{Fields, align};
 use crate::error::{Error, Result};
 use crate::predict::word::Word;
 

@@ -17,7 +17,8 @@ pub use sampled::{
 use super::context::Context;
 use super::report::ChunkReport;
 use crate::array::ElementType;
-use crate::container::{Fields, Sections, SparseList, pack_aligned, unpack_aligned};
+use crate::bits::fields::Fields;
+use crate::container::{Sections, SparseList, pack_aligned, unpack_aligned};
 use crate::error::{Error, Result};
 use crate::numbers::bins::read_bins;
 use crate::numbers::number::{Number, Scale, Scaling};

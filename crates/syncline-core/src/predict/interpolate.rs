@@ -22,9 +22,9 @@ pub use transpose::{deinterleave, interleave};
 use bytemuck::Pod;
 
 use crate::array::ElementType;
-use crate::container::MAX_PATTERNS;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
+use crate::quantize::mask::MAX_PATTERNS;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// The most anchors of a tile: two in each row of a two-dimensional one.

@@ -17,7 +17,7 @@ pub struct Linear<T: Real> {
 impl<T: Real> Linear<T> {
     /// Returns a quantizer that reconstructs `q * step` and accepts a value only if its error is below `bound`.
     pub fn new(step: f64, bound: f64) -> Self {
-        Self { step: T::Step::new(step, bound), bound }
+        Self { step: T::Step::new(step, T::not_above(bound)), bound }
     }
 
     /// Quantizes a tile of at most 1,024 values. Sets in `verbatim` the bits of the values that must be stored
@@ -333,7 +333,7 @@ mod tests {
 
         #[test]
         fn instruction_sets_agree(bits in prop::collection::vec(any::<u32>(), 1..300), scale in -30i32..30) {
-            let step = StepF32::new(2f64.powi(scale) * 1.3, 2f64.powi(scale - 1) * 1.3);
+            let step = StepF32::new(2f64.powi(scale) * 1.3, f32::not_above(2f64.powi(scale - 1) * 1.3));
             let x: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
             let (mut q, mut verbatim) = (vec![0; x.len()], TileMask::default());
             let (mut q2, mut verbatim2) = (vec![0; x.len()], TileMask::default());

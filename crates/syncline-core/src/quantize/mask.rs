@@ -2,6 +2,9 @@
 
 use crate::geometry::MAX_TILE_ELEMENTS;
 
+/// The largest number of patterns whose elements are masked, in a stream.
+pub const MAX_PATTERNS: usize = 4;
+
 /// One bit for each element of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileMask {

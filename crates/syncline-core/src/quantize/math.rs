@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn exact_where_it_must_be() {
+    fn powers_of_two_are_exact() {
         for k in -1074..1024 {
             let x = exp2(f64::from(k));
             assert_eq!(log2(x), f64::from(k));

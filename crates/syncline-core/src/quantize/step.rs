@@ -1,12 +1,11 @@
 //! Constants of linear quantization, and the arithmetic on one value (`docs/FORMAT.md`).
 
-use super::Real;
 use crate::simd::float_to_int::{f32_to_i32_below, f64_to_i32_below};
 
 /// Quantizes and reconstructs single values of type `T` with one step and one bound.
 pub trait LinearStep<T>: Copy + Send + Sync + std::fmt::Debug {
     /// Returns the constants for reconstruction as `q * step` with errors below `bound`.
-    fn new(step: f64, bound: f64) -> Self;
+    fn new(step: f64, bound: T) -> Self;
 
     /// Returns the integer of a value and whether it reconstructs the value within the bound. If not, the integer is 0.
     fn quantize(&self, x: T) -> (i32, bool);
@@ -38,16 +37,10 @@ impl StepF32 {
 }
 
 impl LinearStep<f32> for StepF32 {
-    fn new(step: f64, bound: f64) -> Self {
+    fn new(step: f64, bound: f32) -> Self {
         let inv = 1.0 / step;
         let (inv_hi, hi) = (inv as f32, step as f32);
-        Self {
-            inv_hi,
-            inv_lo: (inv - f64::from(inv_hi)) as f32,
-            hi,
-            lo: (step - f64::from(hi)) as f32,
-            bound: f32::not_above(bound),
-        }
+        Self { inv_hi, inv_lo: (inv - f64::from(inv_hi)) as f32, hi, lo: (step - f64::from(hi)) as f32, bound }
     }
 
     #[inline(always)]

@@ -6,8 +6,8 @@
 use std::marker::PhantomData;
 
 use super::Real;
+use super::mask::MAX_PATTERNS;
 use crate::array::{Element, ElementType, halves};
-use crate::container::MAX_PATTERNS;
 use crate::simd::{self, InstructionSet, Kernel};
 use half::{bf16, f16};
 

@@ -10,7 +10,6 @@ use super::layout::{LaidOut, RecordLayouter};
 use super::progress::Progress;
 use super::table::{StreamEnd, TableWriter};
 use super::write::RecordWriter;
-use crate::blocks::{BlockEncoder, EncodedBatch};
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -83,27 +82,12 @@ impl RecordMaker {
         Ok(laid_out)
     }
 
-    /// Writes the records of a batch of blocks, as [`Self::write`] does those of tiles.
+    /// Writes the checksums of records that are complete otherwise. They start at `starts` and have at most `longest`
+    /// bytes, and `first` records of the stream are before them. The contents of `memory` are lost.
     ///
     /// # Errors
-    /// Those of [`BlockEncoder::encode`].
-    pub fn write_blocks<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        encoder: &BlockEncoder,
-        (slab, constants): (&Slab<'_>, &CudaView<'_, u64>),
-        (batch, first): (&ChunkBatch, u64),
-        progress: &mut Progress,
-        output: &mut CudaViewMut<'_, u8>,
-    ) -> Result<EncodedBatch<'a>> {
-        let mut made = encoder.encode(frame, slab, (batch, first), constants, progress, output)?;
-        let (starts, mut memory) = made.starts_and_memory();
-        self.checksum(frame, (&starts, encoder.longest_record(), first), progress, &mut memory, output)?;
-        Ok(made)
-    }
-
-    /// Writes the checksums of records, of which the stream has so many before. The contents of `memory` are lost.
-    fn checksum(
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory); [`CudaError::Driver`](crate::CudaError::Driver).
+    pub(crate) fn checksum(
         &self,
         frame: &mut Frame<'_>,
         (starts, longest, first): (&CudaView<'_, u64>, u32, u64),

@@ -104,7 +104,7 @@ impl UnitFormat {
     }
 
     fn layout(self) -> points::Layout {
-        points::Layout::new(self.format.tile_elements as usize, self.format.element_bytes() as usize)
+        points::Layout::new(self.format.tile_elements as usize, self.format.value_bytes() as usize)
     }
 
     /// Returns the words of the table of a scheme.
@@ -115,7 +115,7 @@ impl UnitFormat {
     /// Returns the bytes of shared memory of a warp (`WarpMemory` of the kernels).
     fn warp_bytes(self) -> u32 {
         let codes = 2 * (STRIPS_OF_UNIT / self.strips()) * (self.strips() * self.strip_room() + 2);
-        let values = self.values() * self.format.element_bytes() as u32;
+        let values = self.values() * self.format.value_bytes() as u32;
         codes.next_multiple_of(16) + values.next_multiple_of(16)
     }
 
@@ -129,7 +129,7 @@ impl UnitFormat {
     fn constants(self) -> Vec<(&'static str, u64)> {
         let numbers = [
             ("ELEMENT_TYPE", self.format.element as u32),
-            ("ELEMENT_BYTES", self.format.element_bytes() as u32),
+            ("ELEMENT_BYTES", self.format.value_bytes() as u32),
             ("LOGARITHM", self.format.logarithm.into()),
             ("WARPS", self.warps),
             ("MEMORY_BYTES", self.memory_bytes()),
@@ -168,7 +168,7 @@ impl UnitFormat {
             // Logarithms are not interpolated.
             (_, true) => Some(vec![0]),
             (true, _) => lines::tables(),
-            (false, _) if self.format.element_bytes() == 8 => points::tables::<f64>(geometry),
+            (false, _) if self.format.value_bytes() == 8 => points::tables::<f64>(geometry),
             (false, _) => points::tables::<f32>(geometry),
         }
     }

@@ -2,10 +2,11 @@
 
 use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
-use syncline_core::container::{Header, MAX_PATTERNS};
+use syncline_core::container::Header;
 use syncline_core::pipeline::reserved_patterns;
 use syncline_core::quantize::linear::ERROR_UNITS;
 use syncline_core::quantize::log::StepLog;
+use syncline_core::quantize::mask::MAX_PATTERNS;
 use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
 use syncline_core::quantize::{Real, Stored};
 
@@ -41,7 +42,7 @@ impl Step {
     /// Returns the constants of a header. `minus_zeros` says whether there may be -0.0 among the elements.
     pub(super) fn new(header: &Header, minus_zeros: bool) -> Self {
         let bound = header.computed_bound();
-        let (narrow, wide) = (StepF32::new(header.step, bound), StepF64::new(header.step, bound));
+        let (narrow, wide) = (StepF32::new(header.step, f32::not_above(bound)), StepF64::new(header.step, bound));
         let limit = match header.pipeline {
             Pipeline::LogQuantized => StepLog::new(header.step, header.abs_bound).ratio,
             _ => wide.bound,

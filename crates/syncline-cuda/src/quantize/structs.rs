@@ -1,7 +1,7 @@
 //! Structs that the kernels of quantization share with their launchers.
 
 use cudarc::driver::sys::CUdeviceptr;
-use syncline_core::container::MAX_PATTERNS;
+use syncline_core::quantize::mask::MAX_PATTERNS;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 

@@ -138,7 +138,7 @@ impl Variant {
     }
 
     /// Bytes of a value that is computed with.
-    fn element_bytes(self) -> u32 {
+    fn value_bytes(self) -> u32 {
         self.element.computed().size() as u32
     }
 
@@ -172,8 +172,8 @@ impl Variant {
     /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
     fn tile_bytes(self) -> u32 {
         let elements = self.elements();
-        let separate_codes = elements * self.element_bytes() < 4096 * 8;
-        let values = self.element_bytes() * (elements + elements / 32);
+        let separate_codes = elements * self.value_bytes() < 4096 * 8;
+        let values = self.value_bytes() * (elements + elements / 32);
         let strips = elements / 128 + 2 * elements.div_ceil(512);
         let of_strips = self.warps_of_tile() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
         let bitmaps = 5 * elements / 8;
@@ -189,7 +189,7 @@ impl Variant {
     fn constants(self) -> Vec<(&'static str, u64)> {
         let own = [
             ("ELEMENT_TYPE", self.element as u32),
-            ("ELEMENT_BYTES", self.element_bytes()),
+            ("ELEMENT_BYTES", self.value_bytes()),
             ("LOGARITHM", self.logarithm.into()),
             ("MEASURE", self.measured.into()),
             ("AXES", self.axes),

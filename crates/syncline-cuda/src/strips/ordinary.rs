@@ -24,7 +24,7 @@ declare_kernels! {
     struct OrdinaryKernels in "strips/encode_ordinary.cu", of (shape: OrdinaryShape) {
         with SHAPE = shape.constants();
         with ELEMENT_TYPE = shape.element as u32;
-        with ELEMENT_BYTES = shape.element_bytes();
+        with ELEMENT_BYTES = shape.value_bytes();
         with LOGARITHM = shape.logarithm;
         with MEASURE = false;
         with AXES = shape.axes;
@@ -65,7 +65,7 @@ impl OrdinaryShape {
     }
 
     /// Bytes of a value that is computed with.
-    fn element_bytes(self) -> u32 {
+    fn value_bytes(self) -> u32 {
         self.element.computed().size() as u32
     }
 
@@ -78,7 +78,7 @@ impl OrdinaryShape {
     }
 
     fn layout(self) -> points::Layout {
-        points::Layout::new(self.elements() as usize, self.element_bytes() as usize)
+        points::Layout::new(self.elements() as usize, self.value_bytes() as usize)
     }
 
     /// Returns the constants of `kernels/predict/ordinary.cuh`.
@@ -103,7 +103,7 @@ impl OrdinaryShape {
 
     /// Returns the tables of all schemes.
     pub fn tables(self, stream: &Arc<CudaStream>, geometry: &Geometry) -> Result<CudaSlice<u32>> {
-        let tables = match (self.is_cube(), self.element_bytes()) {
+        let tables = match (self.is_cube(), self.value_bytes()) {
             _ if self.logarithm => Some(vec![0]), // Logarithms are not interpolated.
             (true, _) => lines::tables(),
             (false, 4) => points::tables::<f32>(geometry),
@@ -115,7 +115,7 @@ impl OrdinaryShape {
 
     /// Warps of a block: as many as registers suffice for, and shared memory.
     fn warps(self) -> u32 {
-        let most = match (self.is_cube(), self.element_bytes()) {
+        let most = match (self.is_cube(), self.value_bytes()) {
             (true, 4) => 8,
             (false, 4) => 16,
             (true, _) => 4,
@@ -126,7 +126,7 @@ impl OrdinaryShape {
 
     /// Blocks of a multiprocessor that registers are to suffice for.
     fn resident(self) -> u32 {
-        match (self.is_cube(), self.element_bytes()) {
+        match (self.is_cube(), self.value_bytes()) {
             (true, 4) => 3,
             (false, 4) => 1,
             _ => 4,
@@ -141,13 +141,13 @@ impl OrdinaryShape {
             false => (elements + elements / 32, points::STRIP_ROOM as u32),
         };
         let codes = 4 * elements / STRIP_LEN as u32 * strip_room;
-        (values * self.element_bytes()).max(4 * elements + 4).next_multiple_of(16) + codes
+        (values * self.value_bytes()).max(4 * elements + 4).next_multiple_of(16) + codes
     }
 
     /// Shared memory of a warp in bytes.
     fn warp_bytes(self) -> u32 {
         // The elements of the next tile, unless these are more.
-        let staged = self.elements() * self.element_bytes();
+        let staged = self.elements() * self.value_bytes();
         self.tile_bytes() + 32 + if staged <= 4096 { staged } else { 0 }
     }
 

@@ -162,7 +162,7 @@ fn many_blocks() {
 }
 
 #[test]
-fn records_are_core_s() {
+fn records_equal_those_of_core() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     for (width, level) in

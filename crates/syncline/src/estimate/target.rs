@@ -71,7 +71,7 @@ pub fn find_bound<S: ReadAt + ?Sized>(
         let length = whole(share)?;
         search.note(share, length, target);
         if share >= COARSEST && length > target {
-            return Err(unreachable(target, length));
+            return Err(size_out_of_reach(target, length));
         }
         // A little less than the correction says, so that the next one fits.
         let correction = expected as f64 / length.max(1) as f64;
@@ -82,7 +82,7 @@ pub fn find_bound<S: ReadAt + ?Sized>(
         None => (COARSEST, whole(COARSEST)?),
     };
     if compressed_bytes > target {
-        return Err(unreachable(target, compressed_bytes));
+        return Err(size_out_of_reach(target, compressed_bytes));
     }
     Ok(Found { bound: Bound::Rel(share), compressed_bytes, checks: search.checks })
 }
@@ -139,7 +139,7 @@ fn bisect(sample: &Sample, options: &CompressOptions, goal: u64, lower: f64, upp
     ))
 }
 
-fn unreachable(target: u64, least: u64) -> Error {
+fn size_out_of_reach(target: u64, least: u64) -> Error {
     Error::invalid(format!(
         "a stream of {target} bytes cannot be reached: with the coarsest bound, {COARSEST} of the value range, it has \
          {least} bytes: allow more bytes, or leave out elements"

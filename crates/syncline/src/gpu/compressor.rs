@@ -23,9 +23,9 @@ use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
+use crate::description::Summary;
 use crate::io::ReadAt;
 use crate::options::CompressOptions;
-use crate::report::Summary;
 use crate::source::ArraySource;
 use crate::{Execution, job, tile_size};
 

@@ -34,14 +34,14 @@ impl Element {
 struct Shape {
     element: Element,
     /// Length of each dimension; the first may be unknown.
-    sides: Vec<Option<usize>>,
+    extents: Vec<Option<usize>>,
 }
 
 impl Shape {
     /// Returns the bytes of an element after indexing `outer` dimensions.
     fn bytes(&self, outer: usize) -> Option<usize> {
-        let inner = self.sides.get(outer..).unwrap_or_default();
-        inner.iter().try_fold(self.element.bytes, |bytes, side| bytes.checked_mul((*side)?))
+        let inner = self.extents.get(outer..).unwrap_or_default();
+        inner.iter().try_fold(self.element.bytes, |bytes, extent| bytes.checked_mul((*extent)?))
     }
 }
 
@@ -82,9 +82,9 @@ impl<'a> Cursor<'a> {
             self.pointer()?;
         }
         let (at, name) = (self.at(), self.word()?);
-        let shape = Shape { element, sides: self.sides()? };
+        let shape = Shape { element, extents: self.extents()? };
         let initial = if self.take(b'=')? { self.initial(&shape)? } else { Vec::new() };
-        let bytes = match shape.sides.first() {
+        let bytes = match shape.extents.first() {
             Some(None) if external => Some(0),
             // The length is that of the initializer, which must not be empty.
             Some(None) if !initial.is_empty() => {
@@ -121,20 +121,22 @@ impl<'a> Cursor<'a> {
         self.alignment().map(drop)
     }
 
-    fn sides(&mut self) -> Result<Vec<Option<usize>>, Failure> {
-        let mut sides = Vec::new();
+    /// Parses the extents of an array, such as `[2][8]`. The first one may be open, as `[]`: then it follows from the
+    /// initial values.
+    fn extents(&mut self) -> Result<Vec<Option<usize>>, Failure> {
+        let mut extents = Vec::new();
         while self.take(b'[')? {
-            if sides.len() == MOST_DIMENSIONS {
+            if extents.len() == MOST_DIMENSIONS {
                 return self.fail("too many dimensions");
             }
-            if sides.is_empty() && self.take(b']')? {
-                sides.push(None);
+            if extents.is_empty() && self.take(b']')? {
+                extents.push(None);
                 continue;
             }
-            sides.push(Some(self.small()? as usize));
+            extents.push(Some(self.small()? as usize));
             self.expect(b']')?;
         }
-        Ok(sides)
+        Ok(extents)
     }
 
     fn initial(&mut self, shape: &Shape) -> Result<Vec<u8>, Failure> {
@@ -145,7 +147,7 @@ impl<'a> Cursor<'a> {
 
     /// Parses the initializer of an element after indexing `outer` dimensions.
     fn part(&mut self, shape: &Shape, outer: usize, initial: &mut Vec<u8>) -> Result<(), Failure> {
-        if outer == shape.sides.len() {
+        if outer == shape.extents.len() {
             return self.element(shape.element, initial);
         }
         self.expect(b'{')?;

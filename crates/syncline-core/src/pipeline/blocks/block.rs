@@ -250,8 +250,9 @@ impl<T: Real> Block<T> {
         restored
     }
 
-    fn join_codes(&mut self, number: usize) {
-        joined(&self.code_lattice, &self.codes[number], &self.levels[number], &mut self.next_codes);
+    /// Joins the codes of all coarser lattices with those of the level, whose neighbors are then known.
+    fn join_codes_of_level(&mut self, level: usize) {
+        joined(&self.code_lattice, &self.codes[level], &self.levels[level], &mut self.next_codes);
         std::mem::swap(&mut self.code_lattice, &mut self.next_codes);
     }
 }

@@ -4,7 +4,8 @@ use super::token_sections::{PaddedBytes, PlaneReader};
 use super::{
     BLOCKS, DISTANCES, DISTANCES_BIT, FLAGS, FLAGS_BIT, LENGTHS, LENGTHS_BIT, LITERALS, LITERALS_BIT, PARAMETER_BYTES,
 };
-use crate::container::{Fields, RecordChecksum, Sections};
+use crate::bits::fields::Fields;
+use crate::container::{RecordChecksum, Sections};
 use crate::error::Result;
 use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
 use crate::lzss::{

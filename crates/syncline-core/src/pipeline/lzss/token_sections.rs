@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
-use crate::container::{ALIGNMENT, Fields, SectionWriter, align};
+use crate::bits::fields::{Fields, align};
+use crate::container::{ALIGNMENT, SectionWriter};
 use crate::error::{Error, Result};
 use crate::huffman::{self, Decoder, IndexKind, MAX_SYMBOLS, Stream, Symbol};
 use crate::lzss::{Params, SLACK, Tokens};

@@ -137,8 +137,10 @@ impl<'d> Stages<'d> {
                 self.fetched(laid_out.errors())?
             }
             Encoder::Blocks(encoder) => {
-                let from = (slab, constants);
-                let made = self.records.write_blocks(&mut frame, encoder, from, (batch, first), progress, output)?;
+                let mut made = encoder.encode(&mut frame, slab, (batch, first), constants, progress, output)?;
+                let (starts, mut memory) = made.starts_and_memory();
+                let records = (&starts, encoder.longest_record(), first);
+                self.records.checksum(&mut frame, records, progress, &mut memory, output)?;
                 self.fetched(made.errors())?
             }
         };

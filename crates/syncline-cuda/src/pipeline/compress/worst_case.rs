@@ -3,9 +3,10 @@
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline, Resolved};
-use syncline_core::container::{HEADER_LEN, Header, MAX_PATTERNS};
+use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
+use syncline_core::quantize::mask::MAX_PATTERNS;
 
 use super::batches::Batches;
 use super::{CompressOptions, Compressor};

@@ -33,7 +33,7 @@ impl<T: Real> Block<T> {
                 simd::run(DecodeRows { block: self, number, class, range, number_of_box: None, tables, units });
             }
             if number > 0 {
-                self.join_codes(number);
+                self.join_codes_of_level(number);
             }
         }
         if last == 1 && !self.levels.is_empty() {

@@ -48,7 +48,7 @@ impl<T: Real> Block<T> {
             // What the finest level becomes is not needed to code it.
             if number > 0 {
                 self.join(number);
-                self.join_codes(number);
+                self.join_codes_of_level(number);
             }
         }
         (self.arranged, self.coarse) = (arranged, coarse);

@@ -75,7 +75,7 @@ fn bits_per_value(compressed_bytes: u64, shape: Shape) -> f64 {
 /// Description of a stream: its contents, the options that it was made with, and the sizes of its parts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct Description {
     /// Format version.
     pub version: u16,
     /// Element type.
@@ -106,7 +106,7 @@ pub struct Report {
     pub totals: ChunkReport,
 }
 
-impl Report {
+impl Description {
     pub(crate) fn new(header: &Header, compressed_bytes: u64) -> Self {
         let patterns = header.patterns.iter();
         Self {
