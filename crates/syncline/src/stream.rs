@@ -19,7 +19,7 @@ use syncline_core::pipeline::{self, DecodeScratch, Destination, decode_chunk, in
 use crate::array::Array;
 use crate::backend::{Choice, Execution, Stopwatch, Work, decode_obstacle};
 use crate::devices::Backend;
-use crate::gpu_backend::{Decompression, stretch};
+use crate::gpu_backend::Decompression;
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
 use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, all_threads, check_memory, threads_for, useful_threads, with_kept};
@@ -241,8 +241,7 @@ impl<S: ReadAt> StreamFile<S> {
             0 => all_threads(),
             threads => threads,
         };
-        let contiguous = stretch(&self.geometry, region).is_some();
-        let obstacle = decode_obstacle(options.backend(), &self.header, contiguous);
+        let obstacle = decode_obstacle(options.backend(), &self.header);
         Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
     }
 
@@ -275,11 +274,9 @@ impl<S: ReadAt> StreamFile<S> {
         work: impl FnOnce(&mut Decompression<'_>) -> Result<()>,
     ) -> Result<Execution> {
         let choice = self.choose(region, options)?;
-        let (Some(gpus), Some(elements)) = (&choice.gpus, stretch(&self.geometry, region)) else {
-            return Ok(choice.execution());
-        };
+        let Some(gpus) = &choice.gpus else { return Ok(choice.execution()) };
         let limit = options.memory_limit().map(|limit| limit.saturating_sub(output));
-        let done = Decompression::new(gpus, &self.source, elements, limit).map(|mut gpus| work(&mut gpus));
+        let done = Decompression::new(gpus, &self.source, region, limit).map(|mut gpus| work(&mut gpus));
         match (done, options.backend()) {
             (Ok(Ok(())), _) => Ok(choice.execution()),
             // With `Auto`, a GPU that is busy, too small, or fails counts as none. What it has written is written
