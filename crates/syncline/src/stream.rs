@@ -241,8 +241,8 @@ impl<S: ReadAt> StreamFile<S> {
             0 => all_threads(),
             threads => threads,
         };
-        let obstacle = decode_obstacle(options.backend(), &self.header);
-        Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
+        let obstacle = decode_obstacle(&self.header);
+        Choice::new(options.backend(), Work::decompression(&self.header), bytes, threads, obstacle)
     }
 
     /// Returns the threads that can be useful.
@@ -318,7 +318,7 @@ impl<S: ReadAt> StreamFile<S> {
         let pool = self.pool(options)?;
         let element = self.header.element_type.size();
         let out_bytes = region.len() * element as u64;
-        let stopwatch = Stopwatch::start(Work::Decompress, out_bytes);
+        let stopwatch = Stopwatch::start(Work::decompression(&self.header), out_bytes);
         let execution = self.on_gpus(&region, out_bytes, options, |gpus| {
             let meter = Meter::new(&options.progress, region.len());
             self.fill_from_gpus(out.bytes(), gpus, &pool, &meter)

@@ -176,7 +176,7 @@ impl Geometry {
     }
 
     /// Returns the number of the tile that has the element at `[b, z, y, x]`.
-    pub fn tile_at(&self, at: [u64; 4]) -> u64 {
+    pub fn tile_with(&self, at: [u64; 4]) -> u64 {
         let [_, gz, gy, gx] = self.grid;
         let [z, y, x] = std::array::from_fn(|axis| at[axis + 1] / self.tile[axis] as u64);
         ((at[0] * gz + z) * gy + y) * gx + x

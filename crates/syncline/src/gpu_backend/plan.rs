@@ -76,7 +76,7 @@ fn box_batches(geometry: &Geometry, region: &Region, element_bytes: u64, batch_b
             let next = end[along].min((line / side + 1) * side);
             let mut ends = [[b, start[1], start[2], start[3]], [b, end[1] - 1, end[2] - 1, end[3] - 1]];
             (ends[0][along], ends[1][along]) = (line, next - 1);
-            let [first, last] = ends.map(|end| geometry.tile_at(end));
+            let [first, last] = ends.map(|end| geometry.tile_with(end));
             let last_tile = geometry.tile(last);
             let corner = std::array::from_fn(|a| {
                 last_tile.origin[a] + if a == 0 { 0 } else { last_tile.extent[a - 1] as u64 - 1 }
