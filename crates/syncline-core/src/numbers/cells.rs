@@ -43,8 +43,8 @@ fn magnitude(code: i64) -> u64 {
     (code ^ (code >> 63)) as u64
 }
 
-/// Returns the cell of a code, even for codes that are not negative: magnitudes below `2^SINGLE_LOG2` have cells of their
-/// own; above, each power of two has `2^PARTS_LOG2`.
+/// Returns the cell of a code, even for codes that are not negative. Magnitudes below `2^SINGLE_LOG2` have cells of
+/// their own; above, each power of two has `2^PARTS_LOG2`.
 #[inline(always)]
 fn cell_of<const SINGLE_LOG2: u32, const PARTS_LOG2: u32>(code: i64) -> usize {
     let (magnitude, sign) = (magnitude(code), (code as u64 >> 63) as usize);
