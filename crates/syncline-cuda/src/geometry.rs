@@ -1,5 +1,7 @@
 //! The tiling of an array (`syncline_core::geometry`) as plain numbers that kernels take by value.
 
+pub mod boxes;
+
 use std::ops::Range;
 
 use cudarc::driver::CudaView;
@@ -10,7 +12,8 @@ use crate::device_struct::{DeviceStruct, device_struct};
 use crate::error::{CudaError, Result};
 
 /// The structs of `geometry/structs.cuh`.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[Divider::C, DeviceGeometry::C, ChunkBatch::C];
+pub(crate) const STRUCTS: &[DeviceStruct] =
+    &[Divider::C, DeviceGeometry::C, ChunkBatch::C, boxes::BoxRows::C, boxes::BoxShape::C];
 
 device_struct! {
     /// Division by an invariant divisor as a multiplication (Granlund and Montgomery 1994).

@@ -19,6 +19,7 @@ fn specializations(shared_memory: u32) -> Vec<Specialization> {
         syncline_cuda::device::specializations(),
         syncline_cuda::huffman::specializations(shared_memory),
         syncline_cuda::lzss::specializations(shared_memory),
+        syncline_cuda::geometry::boxes::specializations(),
         syncline_cuda::lossless::specializations(),
         syncline_cuda::quantize::specializations(),
         syncline_cuda::strips::specializations(),

@@ -7,8 +7,7 @@ use syncline_core::error::{Error, Result};
 
 /// The processor that does the work. Streams and arrays are the same on each.
 ///
-/// GPUs compress and decompress streams with an error bound and, if [`Backend::Cuda`] is chosen, lossless ones. The CPU
-/// does everything else, even if a GPU is chosen; for example regions whose elements are not contiguous in the array.
+/// The CPU does what GPUs cannot, even if a GPU is chosen: lossless streams without an index.
 /// [`Execution`](crate::Execution) reports which processor did the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

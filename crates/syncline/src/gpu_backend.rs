@@ -26,7 +26,6 @@ use compress::KeptLanes;
 
 pub(crate) use compress::Compression;
 pub(crate) use decompress::Decompression;
-pub(crate) use plan::stretch;
 
 /// Page-locked buffers that take turns: one is filled while the other is copied.
 const BUFFERS: usize = 2;

@@ -64,14 +64,14 @@ impl Compression {
     }
 }
 
-/// Takes elements as they come: number of the part, first element in the array, bytes.
+/// Takes elements as they come: number of the part, first element in the order of the region, bytes.
 type Put<'p> = dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync + 'p;
 
 /// A decompression that cannot be.
 pub(crate) struct Decompression<'g>(&'g Gpus);
 
 impl<'g> Decompression<'g> {
-    pub(crate) fn new<S: ReadAt + ?Sized>(gpus: &'g Gpus, _: &S, _: Range<u64>, _: Option<u64>) -> Result<Self> {
+    pub(crate) fn new<S: ReadAt + ?Sized>(gpus: &'g Gpus, _: &S, _: &Region, _: Option<u64>) -> Result<Self> {
         match *gpus {}
     }
 
@@ -82,9 +82,4 @@ impl<'g> Decompression<'g> {
     pub(crate) fn run<S: ReadAt + ?Sized>(&mut self, _: &S, _: &Pool, _: &Meter, _: &Put<'_>) -> Result<()> {
         match *self.0 {}
     }
-}
-
-/// The raster range of a region's elements, which only GPUs are interested in.
-pub(crate) fn stretch(_: &Geometry, _: &Region) -> Option<Range<u64>> {
-    None
 }

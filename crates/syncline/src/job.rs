@@ -56,7 +56,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let tasks = geometry.chunks().max(shape.len().div_ceil(SCAN_PART));
     let pool = Pool::new(threads_for(tasks, options.threads()), tasks)?;
     let array = ArraySource::new(source, offset, element_type);
-    let work = Work::Compress(options.effort());
+    let work = Work::compression(options);
     let stopwatch = Stopwatch::start(work, bytes);
     let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
     let gpus = choice.gpus.take();
@@ -107,7 +107,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
         }
     };
     let (header, gpu_failed) = (job.header, job.gpu_failed);
-    let execution = match (gpu.filter(|_| gpu_failed.is_none()), stream_obstacle(options.backend(), &header)) {
+    let execution = match (gpu.filter(|_| gpu_failed.is_none()), stream_obstacle(&header)) {
         (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
         (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
         (None, _) => Execution::cpu(gpu_failed.unwrap_or(choice.reason)),
@@ -181,7 +181,7 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
             Ok(sink.write_all(record)?)
         };
         let by_gpu = match &mut self.gpu {
-            Some(gpu) if stream_obstacle(self.options.backend(), &self.header).is_none() => {
+            Some(gpu) if stream_obstacle(&self.header).is_none() => {
                 Some(gpu.compress(&self.array, &self.header, &self.pool, &meter(), &mut write))
             }
             _ => None,

@@ -20,7 +20,7 @@ use crate::array::Array;
 use crate::backend::{Choice, Execution, Stopwatch, Work, decode_obstacle};
 use crate::description::Description;
 use crate::devices::Backend;
-use crate::gpu_backend::{Decompression, stretch};
+use crate::gpu_backend::Decompression;
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
 use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, all_threads, check_memory, threads_for, useful_threads, with_kept};
@@ -241,9 +241,8 @@ impl<S: ReadAt> StreamFile<S> {
             0 => all_threads(),
             threads => threads,
         };
-        let contiguous = stretch(&self.geometry, region).is_some();
-        let obstacle = decode_obstacle(options.backend(), &self.header, contiguous);
-        Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
+        let obstacle = decode_obstacle(&self.header);
+        Choice::new(options.backend(), Work::decompression(&self.header), bytes, threads, obstacle)
     }
 
     /// Returns the threads that can be useful.
@@ -275,11 +274,9 @@ impl<S: ReadAt> StreamFile<S> {
         work: impl FnOnce(&mut Decompression<'_>) -> Result<()>,
     ) -> Result<Execution> {
         let choice = self.choose(region, options)?;
-        let (Some(gpus), Some(elements)) = (&choice.gpus, stretch(&self.geometry, region)) else {
-            return Ok(choice.execution());
-        };
+        let Some(gpus) = &choice.gpus else { return Ok(choice.execution()) };
         let limit = options.memory_limit().map(|limit| limit.saturating_sub(output));
-        let done = Decompression::new(gpus, &self.source, elements, limit).map(|mut gpus| work(&mut gpus));
+        let done = Decompression::new(gpus, &self.source, region, limit).map(|mut gpus| work(&mut gpus));
         match (done, options.backend()) {
             (Ok(Ok(())), _) => Ok(choice.execution()),
             // With `Auto`, a GPU that is busy, too small, or fails counts as none. What it has written is written
@@ -321,7 +318,7 @@ impl<S: ReadAt> StreamFile<S> {
         let pool = self.pool(options)?;
         let element = self.header.element_type.size();
         let out_bytes = region.len() * element as u64;
-        let stopwatch = Stopwatch::start(Work::Decompress, out_bytes);
+        let stopwatch = Stopwatch::start(Work::decompression(&self.header), out_bytes);
         let execution = self.on_gpus(&region, out_bytes, options, |gpus| {
             let meter = Meter::new(&options.progress, region.len());
             self.fill_from_gpus(out.bytes(), gpus, &pool, &meter)

@@ -64,7 +64,7 @@ impl Region {
     }
 
     /// Returns the number of the field at `position`, which is less than the first extent.
-    fn field_at(&self, position: u64) -> u64 {
+    pub fn field_at(&self, position: u64) -> u64 {
         let Some(axes) = &self.merged else { return self.start[0] + position };
         let (mut rest, mut stride, mut field) = (position, 1, 0);
         for axis in axes.iter().rev() {
@@ -173,6 +173,13 @@ impl Geometry {
                 }
             }
         }
+    }
+
+    /// Returns the number of the tile that has the element at `[b, z, y, x]`.
+    pub fn tile_with(&self, at: [u64; 4]) -> u64 {
+        let [_, gz, gy, gx] = self.grid;
+        let [z, y, x] = std::array::from_fn(|axis| at[axis + 1] / self.tile[axis] as u64);
+        ((at[0] * gz + z) * gy + y) * gx + x
     }
 
     /// Returns the numbers of the chunks that hold a tile of the region, ascending.

@@ -43,34 +43,48 @@ fn magnitude(code: i64) -> u64 {
     (code ^ (code >> 63)) as u64
 }
 
-/// Returns the cell of a code among [`Cells::Octaves`], even for codes that are not negative.
+/// Returns the cell of a code, even for codes that are not negative. Magnitudes below `2^SINGLE_LOG2` have cells of
+/// their own; above, each power of two has `2^PARTS_LOG2`.
 #[inline(always)]
-pub fn octave_cell(code: i64) -> usize {
+fn cell_of<const SINGLE_LOG2: u32, const PARTS_LOG2: u32>(code: i64) -> usize {
     let (magnitude, sign) = (magnitude(code), (code as u64 >> 63) as usize);
     let bits = 64 - (magnitude | 1).leading_zeros();
-    let part = (magnitude >> bits.saturating_sub(PARTS_LOG2 + 1) & 7) as usize;
+    let part = (magnitude >> bits.saturating_sub(PARTS_LOG2 + 1)) as usize & ((1 << PARTS_LOG2) - 1);
     let far = (1 << SINGLE_LOG2) + (bits.saturating_sub(SINGLE_LOG2 + 1) << PARTS_LOG2) as usize + part;
     (if magnitude >> SINGLE_LOG2 == 0 { magnitude as usize } else { far }) << 1 | sign
 }
 
-/// Writes the cells of codes among [`Cells::Octaves`].
+/// Writes the cells of codes as [`cell_of`] has them.
 #[inline(always)]
-pub fn octave_cells<W: Word>(codes: &[W], cells: &mut [u16]) {
+fn cells_of<W: Word, const SINGLE_LOG2: u32, const PARTS_LOG2: u32>(codes: &[W], cells: &mut [u16]) {
     if W::BITS > 32 {
-        cells.iter_mut().zip(codes).for_each(|(cell, code)| *cell = octave_cell(code.signed()) as u16);
+        let cell = |code: &W| cell_of::<SINGLE_LOG2, PARTS_LOG2>(code.signed()) as u16;
+        cells.iter_mut().zip(codes).for_each(|(slot, code)| *slot = cell(code));
         return;
     }
-    // The exponent of a float tells the highest bit, and its fraction the three bits below: vectors have conversions.
-    const BIAS: u32 = (127 + SINGLE_LOG2) << PARTS_LOG2;
+    // The exponent of a float tells the highest bit, and its fraction the bits below: vectors have conversions.
+    let bias = (127 + SINGLE_LOG2) << PARTS_LOG2;
     for (cell, code) in cells.iter_mut().zip(codes) {
         let code = code.signed() as i32;
         let magnitude = (code ^ (code >> 31)) as u32;
         // Without some of the low bits, the conversion cannot round to another cell.
         let float = ((magnitude & !(magnitude >> 10)) as i32 as f32).to_bits();
-        let far = (float >> (23 - PARTS_LOG2)).wrapping_sub(BIAS).wrapping_add(1 << SINGLE_LOG2);
+        let far = (float >> (23 - PARTS_LOG2)).wrapping_sub(bias).wrapping_add(1 << SINGLE_LOG2);
         let number = if magnitude >> SINGLE_LOG2 == 0 { magnitude } else { far };
         *cell = (number << 1 | code as u32 >> 31) as u16;
     }
+}
+
+/// Returns the cell of a code among [`Cells::Octaves`], even for codes that are not negative.
+#[inline(always)]
+pub fn octave_cell(code: i64) -> usize {
+    cell_of::<SINGLE_LOG2, PARTS_LOG2>(code)
+}
+
+/// Writes the cells of codes among [`Cells::Octaves`].
+#[inline(always)]
+pub fn octave_cells<W: Word>(codes: &[W], cells: &mut [u16]) {
+    cells_of::<W, SINGLE_LOG2, PARTS_LOG2>(codes, cells);
 }
 
 /// Returns the cell of a code among [`Cells::Equal`].
@@ -129,18 +143,13 @@ struct Node {
     count: u32,
     /// The first and the last leaf.
     leaves: [u16; 2],
-    /// The nodes of its halves; `None` for a leaf.
-    halves: Option<[u16; 2]>,
     /// Bits of its codes if it is one bin, in units of 2^-16, without the description of the bin.
     bits: u64,
-}
-
-/// What pruning makes of a node.
-#[derive(Clone, Copy, Debug)]
-struct Pruned {
+    /// Bits of its codes in its bins, descriptions included, and the number of these.
     cost: u64,
     bins: u16,
-    is_divided: bool,
+    /// Nodes of its tree, itself included: 1 for a bin, or a node without codes.
+    size: u16,
 }
 
 /// Codes whose low bits are 0, without these bits, as counts of cells.
@@ -239,6 +248,8 @@ pub struct Forest {
     pub families: Vec<Family>,
     sides: Vec<Side>,
     total: u32,
+    /// Bits that the description of a bin is taken to have.
+    bin_bits: u64,
 }
 
 impl Forest {
@@ -253,32 +264,37 @@ impl Forest {
             }
         }
         let total: u32 = sides.iter().flat_map(|side| &side.leaves).map(|leaf| leaf.count).sum();
-        sides.iter_mut().for_each(|side| side.nodes = nodes_over(&side.leaves, total));
-        Self { families, sides, total }
+        // A division of counted codes by chance seems to save a bit or so, which is multiplied by the weight.
+        let bin_bits = BIN_BITS + u64::from(weight) * 3 / 2;
+        sides.iter_mut().for_each(|side| side.nodes = nodes_over(&side.leaves, total, bin_bits));
+        Self { families, sides, total, bin_bits }
     }
 
-    /// Chooses at most `most` bins.
-    pub fn prune(&self, most: usize) -> Binning {
-        let mut bin_bits = BIN_BITS;
+    /// Chooses at most `most` bins, and no more than the last time.
+    pub fn prune(&mut self, most: usize) -> Binning {
         loop {
-            let pruned: Vec<Vec<Pruned>> = self.sides.iter().map(|side| side.prune(self.total, bin_bits)).collect();
-            let of_root = |pruned: &Vec<Pruned>| pruned.last().map_or(0, |root| usize::from(root.bins));
-            let bins: usize = pruned.iter().map(of_root).sum();
-            let fewest = pruned.iter().filter(|pruned| of_root(pruned) > 0).count();
+            let of_trees = || self.sides.iter().map(|side| side.nodes.last().map_or(0, |root| usize::from(root.bins)));
+            let (bins, fewest) = (of_trees().sum::<usize>(), of_trees().filter(|&bins| bins > 0).count());
             if bins <= most.max(fewest) {
-                return self.binning(&pruned);
+                return self.binning();
             }
-            bin_bits *= if bins > 3 * most { 8 } else { 2 };
+            self.bin_bits *= if bins > 3 * most { 8 } else { 2 };
+            for side in &mut self.sides {
+                // What is one bin remains one if descriptions take more bits.
+                let mut nodes = Vec::with_capacity(side.nodes.len());
+                side.nodes.iter().for_each(|&node| add_node(&mut nodes, node, self.total, self.bin_bits));
+                side.nodes = nodes;
+            }
         }
     }
 
-    /// Returns the bins of pruned trees.
-    fn binning(&self, pruned: &[Vec<Pruned>]) -> Binning {
+    /// Returns the bins of the pruned trees.
+    fn binning(&self) -> Binning {
         let mut binning = Binning { of_cell: vec![0; MAX_CELLS * self.families.len()], ..Binning::default() };
-        for (side, pruned) in self.sides.iter().zip(pruned) {
+        for side in &self.sides {
             let Family { shift, cells, .. } = self.families[side.family];
-            binning.cost += pruned.last().map_or(0, |root| root.cost);
-            let mut bins = side.bins(pruned);
+            binning.cost += side.nodes.last().map_or(0, |root| root.cost);
+            let mut bins: Vec<&Node> = side.nodes.iter().filter(|node| node.size == 1 && node.count > 0).collect();
             // Larger magnitudes of negative codes are smaller codes.
             if side.is_negative {
                 bins.reverse();
@@ -300,97 +316,77 @@ impl Forest {
     }
 }
 
-/// Returns the tree over leaves, each node behind its halves, where `total` codes were counted in all trees.
-fn nodes_over(leaves: &[Leaf], total: u32) -> Vec<Node> {
+/// Returns the pruned tree over leaves, each node behind its halves, where `total` codes were counted in all trees and
+/// the description of a bin takes `bin_bits`.
+fn nodes_over(leaves: &[Leaf], total: u32, bin_bits: u64) -> Vec<Node> {
     let log_total = times_log2(total) / u64::from(total.max(1));
-    let bits_of = |count: u32, width: u8| {
-        let bits = u64::from(count) * log_total;
-        bits.saturating_sub(times_log2(count)) + ((u64::from(count) * u64::from(width)) << LOG_BITS)
+    let node = |start: u64, width: u8, count: u32, leaves: [u16; 2], size: u16| {
+        let bits = (u64::from(count) * log_total).saturating_sub(times_log2(count));
+        let bits = bits + ((u64::from(count) * u64::from(width)) << LOG_BITS);
+        Node { start, width, count, leaves, bits, cost: 0, bins: 0, size }
     };
-    let mut nodes: Vec<Node> = Vec::with_capacity(2 * leaves.len());
-    let mut open: Vec<u16> = Vec::new();
+    let mut nodes: Vec<Node> = Vec::with_capacity(leaves.len());
     for (number, leaf) in leaves.iter().enumerate() {
-        let &Leaf { start, width, count, .. } = leaf;
-        let leaves = [number as u16; 2];
-        nodes.push(Node { start, width, count, leaves, halves: None, bits: bits_of(count, width) });
-        open.push(nodes.len() as u16 - 1);
+        add_node(&mut nodes, node(leaf.start, leaf.width, leaf.count, [number as u16; 2], 1), total, bin_bits);
         // Two halves of an interval whose length is a power of two are joined.
-        while let [.., left, right] = open[..] {
-            let (a, b) = (nodes[usize::from(left)], nodes[usize::from(right)]);
-            if a.width != b.width || a.start >> a.width & 1 == 1 {
-                break;
-            }
-            let (count, width) = (a.count + b.count, a.width + 1);
-            let (leaves, halves) = ([a.leaves[0], b.leaves[1]], Some([left, right]));
-            nodes.push(Node { start: a.start, width, count, leaves, halves, bits: bits_of(count, width) });
-            open.truncate(open.len() - 2);
-            open.push(nodes.len() as u16 - 1);
+        while let Some(&b) = nodes.last()
+            && let Some(&a) = nodes[..nodes.len() - usize::from(b.size)].last()
+            && a.width == b.width
+            && a.start >> a.width & 1 == 0
+        {
+            let leaves = [a.leaves[0], b.leaves[1]];
+            let joined = node(a.start, a.width + 1, a.count + b.count, leaves, 1 + a.size + b.size);
+            add_node(&mut nodes, joined, total, bin_bits);
         }
     }
-    debug_assert!(open.len() <= 1, "the cells of a range fill an interval");
+    debug_assert!(nodes.last().is_none_or(|root| usize::from(root.size) == nodes.len()), "cells fill an interval");
     nodes
 }
 
-impl Side {
-    /// Decides for each node whether it is divided, if the description of a bin takes `bin_bits`.
-    fn prune(&self, total: u32, bin_bits: u64) -> Vec<Pruned> {
-        let mut pruned: Vec<Pruned> = Vec::with_capacity(self.nodes.len());
-        for node in &self.nodes {
-            let single = if node.count == 0 { 0 } else { node.bits + (bin_bits << LOG_BITS) };
-            let as_one = Pruned { cost: single, bins: u16::from(node.count > 0), is_divided: false };
-            let Some([left, right]) = node.halves.filter(|_| node.count > 0) else {
-                pruned.push(as_one);
-                continue;
-            };
-            let [left, right] = [pruned[usize::from(left)], pruned[usize::from(right)]];
-            let double = left.cost + right.cost;
-            let may_be_one = node.count <= total / LARGEST_SHARE || bin_bits > FORCED_BITS;
-            pruned.push(match may_be_one && single <= double {
-                true => as_one,
-                false => Pruned { cost: double, bins: left.bins + right.bins, is_divided: true },
-            });
+/// Adds a node behind its halves, if it has some, and makes it one bin if that takes no more bits.
+fn add_node(nodes: &mut Vec<Node>, mut node: Node, total: u32, bin_bits: u64) {
+    let single = if node.count == 0 { 0 } else { node.bits + (bin_bits << LOG_BITS) };
+    if node.size > 1 {
+        let (Some(&right), end) = (nodes.last(), nodes.len()) else { return };
+        let left = nodes[end - 1 - usize::from(right.size)];
+        let double = left.cost + right.cost;
+        let may_be_one = node.count <= total / LARGEST_SHARE || bin_bits > FORCED_BITS;
+        if node.count > 0 && !(may_be_one && single <= double) {
+            (node.cost, node.bins, node.size) = (double, left.bins + right.bins, 1 + left.size + right.size);
+            return nodes.push(node);
         }
-        pruned
+        nodes.truncate(end - usize::from(left.size + right.size));
     }
-
-    /// Returns the nodes that are bins, in order.
-    fn bins(&self, pruned: &[Pruned]) -> Vec<Node> {
-        let mut found = Vec::new();
-        let mut open: Vec<usize> = self.nodes.len().checked_sub(1).into_iter().collect();
-        while let Some(number) = open.pop() {
-            let node = self.nodes[number];
-            match node.halves.filter(|_| pruned[number].is_divided) {
-                Some([left, right]) => open.extend([usize::from(right), usize::from(left)]),
-                None if node.count > 0 => found.push(node),
-                None => {}
-            }
-        }
-        found
-    }
+    (node.cost, node.bins, node.size) = (single, u16::from(node.count > 0), 1);
+    nodes.push(node);
 }
 
 /// Bits of codes by a rough estimate, which is fine enough to compare predictors.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    counts: Box<[u32; MAX_CELLS]>,
+    counts: Box<[u32; ROUGH_CELLS]>,
     codes: u32,
-    raw_bits: u64,
 }
 
 impl Default for Estimate {
     fn default() -> Self {
-        Self { counts: Box::new([0; MAX_CELLS]), codes: 0, raw_bits: 0 }
+        Self { counts: Box::new([0; ROUGH_CELLS]), codes: 0 }
     }
 }
 
 /// Magnitudes below this have cells of their own in the estimate; above, each power of two has four.
 const ROUGH_SINGLE_LOG2: u32 = 5;
+const ROUGH_PARTS_LOG2: u32 = 2;
+/// Not fewer than there are cells.
+const ROUGH_CELLS: usize = 1 << 10;
+/// Codes whose cells are found together.
+const ROUGH_ROW: usize = 64;
 
 impl Estimate {
     /// Starts anew.
     pub fn clear(&mut self) {
         self.counts.fill(0);
-        (self.codes, self.raw_bits) = (0, 0);
+        self.codes = 0;
     }
 
     /// Adds codes.
@@ -400,21 +396,24 @@ impl Estimate {
 
     #[inline(always)]
     fn add_each<W: Word>(&mut self, codes: &[W]) {
-        for code in codes {
-            let (magnitude, sign) = (magnitude(code.signed()), (code.signed() as u64 >> 63) as usize);
-            let bits = 64 - (magnitude | 1).leading_zeros();
-            let width = if bits <= ROUGH_SINGLE_LOG2 { 0 } else { bits - 3 };
-            let cell = (bits as usize) << ROUGH_SINGLE_LOG2 | (magnitude >> width) as usize & 31;
-            self.counts[cell << 1 | sign] += 1;
-            self.raw_bits += u64::from(width);
+        let mut cells = [0; ROUGH_ROW];
+        for codes in codes.chunks(ROUGH_ROW) {
+            cells_of::<W, ROUGH_SINGLE_LOG2, ROUGH_PARTS_LOG2>(codes, &mut cells);
+            cells[..codes.len()].iter().for_each(|&cell| self.counts[usize::from(cell) & (ROUGH_CELLS - 1)] += 1);
         }
         self.codes += codes.len() as u32;
     }
 
     /// Returns the bits of all codes in units of 2^-16.
     pub fn bits(&self) -> u64 {
-        let coded: u64 = self.counts.iter().map(|&count| times_log2(count)).sum();
-        times_log2(self.codes).saturating_sub(coded) + (self.raw_bits << LOG_BITS)
+        let (mut coded, mut raw_bits) = (0, 0);
+        for (cell, &count) in self.counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            let octave = (cell >> (1 + ROUGH_PARTS_LOG2)).checked_sub(1 << (ROUGH_SINGLE_LOG2 - ROUGH_PARTS_LOG2));
+            let width = octave.map_or(0, |octave| octave as u64 + u64::from(ROUGH_SINGLE_LOG2 - ROUGH_PARTS_LOG2));
+            coded += times_log2(count);
+            raw_bits += u64::from(count) * width;
+        }
+        times_log2(self.codes).saturating_sub(coded) + (raw_bits << LOG_BITS)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finding out what the elements of a sample are made of (`docs/ENCODER.md`, "Numbers").
 
-use super::number::{Number, Scale, Scaling, float_of};
+use super::number::{Number, Scale, Scaling, float_of, nearest};
 use crate::array::ElementType;
 use crate::predict::word::Word;
 
@@ -10,6 +10,10 @@ const EXACT_SHARE: usize = 14;
 const MOST_ULPS: u64 = 4;
 /// Fewest different values that a common step is looked for among.
 const FEWEST_VALUES: usize = 16;
+/// So many values that are so far from multiples of a step on average, in steps, are no multiples of it. Values without
+/// a step are a quarter of a step away.
+const ENOUGH_VALUES: usize = 64;
+const FAR: f64 = 0.1875;
 /// Largest power of ten that values are divided by.
 const MOST_DECIMALS: i32 = 15;
 
@@ -149,7 +153,7 @@ fn common_step<W: Word>(values: &[f64]) -> Option<f64> {
 
 /// Returns by how much a value differs from the nearest integer.
 fn remainder(value: f64) -> f64 {
-    value - value.round_ties_even()
+    value - nearest(value)
 }
 
 /// Returns a step that fits values around the middle, and then values further and further away.
@@ -161,16 +165,21 @@ fn refined(values: &[f64], middle: f64, gap: f64) -> Option<f64> {
         let near = &values[from..to];
         if near.len() > 4 {
             // Least squares of value - middle over its number of steps.
-            let (mut k1, mut k2, mut v1, mut kv) = (0.0, 0.0, 0.0, 0.0);
+            let (mut k1, mut k2, mut v1, mut kv, mut distance) = (0.0, 0.0, 0.0, 0.0, 0.0);
+            let inverse = 1.0 / step;
             for value in near {
                 let value = value - middle;
-                let k = (value / step).round_ties_even();
+                let k = nearest(value * inverse);
+                distance += (value * inverse - k).abs();
                 k1 += k;
                 k2 += k * k;
                 v1 += value;
                 kv += k * value;
             }
             let count = near.len() as f64;
+            if near.len() >= ENOUGH_VALUES && distance > FAR * count {
+                return None;
+            }
             let divisor = count * k2 - k1 * k1;
             if divisor <= 0.0 {
                 return None;

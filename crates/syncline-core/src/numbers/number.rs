@@ -71,7 +71,7 @@ fn word_of<W: Word>(value: f64) -> W {
 
 /// Returns the nearest integer of a value below 2^51, ties to even.
 #[inline(always)]
-fn nearest(value: f64) -> f64 {
+pub(super) fn nearest(value: f64) -> f64 {
     const MAGIC: f64 = 6_755_399_441_055_744.0;
     (value + MAGIC) - MAGIC
 }

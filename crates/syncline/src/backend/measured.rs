@@ -3,7 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::{COMPRESS, DECOMPRESS, Execution, GPU_START, MORE_EFFORT, Rates, Work};
+use super::{
+    COMPRESS, COMPRESS_LOSSLESS, DECOMPRESS, DECOMPRESS_LOSSLESS, Execution, GPU_START, MORE_EFFORT, Rates, Work,
+};
 use syncline_core::pipeline::Effort;
 
 /// Bytes of elements from which the rate of a CPU is measured: less takes too little time.
@@ -19,7 +21,7 @@ struct Measured {
 }
 
 /// Kinds of work that are measured apart.
-const KINDS: usize = 3;
+const KINDS: usize = 5;
 
 /// What was measured of all kinds of work, and whether a GPU has worked before.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +38,8 @@ fn kind(work: Work) -> usize {
         Work::Compress(Effort::Fast) => 0,
         Work::Compress(_) => 1,
         Work::Decompress => 2,
+        Work::CompressLossless => 3,
+        Work::DecompressLossless => 4,
     }
 }
 
@@ -45,6 +49,8 @@ fn expected(work: Work) -> Rates {
         Work::Compress(Effort::Fast) => COMPRESS,
         Work::Compress(_) => Rates { thread: COMPRESS.thread * MORE_EFFORT, ..COMPRESS },
         Work::Decompress => DECOMPRESS,
+        Work::CompressLossless => COMPRESS_LOSSLESS,
+        Work::DecompressLossless => DECOMPRESS_LOSSLESS,
     }
 }
 

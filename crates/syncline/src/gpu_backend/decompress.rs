@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use syncline_core::bound::Pipeline;
 use syncline_core::error::Result;
+use syncline_core::geometry::{Geometry, Region};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
+use syncline_cuda::geometry::boxes::BoxPacker;
 use syncline_cuda::lossless::LosslessDecompressor;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 
 use super::buffers::Ring;
 use super::load::Loader;
-use super::plan::{LayerBatch, layer_batches};
+use super::plan::{LayerBatch, Place, layer_batches};
 use super::{BUFFERS, Gpu, Gpus, Sizes, failure, joined};
 use crate::io::ReadAt;
 use crate::options::Meter;
 use crate::pool::Pool;
 
-/// Takes elements as they come: number of the part, first element in the array, bytes.
+/// Takes elements as they come: number of the part, first element in the order of the region, bytes.
 type Put<'p> = dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync + 'p;
 
-/// A stretch of one stream's array on its way through the devices.
+/// A region of one stream's array on its way through the devices.
 pub(crate) struct Decompression<'g> {
     _gpus: &'g Gpus,
     info: StreamInfo,
-    /// Elements that are wanted.
-    wanted: Range<u64>,
     batches: Vec<LayerBatch>,
     lanes: Vec<Lane<'g>>,
 }
@@ -67,28 +67,31 @@ struct Lane<'g> {
     stream: Arc<CudaStream>,
     records: CudaSlice<u8>,
     slab: CudaSlice<u8>,
+    /// The elements of boxes, for regions that are not one stretch of the array.
+    packed: Option<(BoxPacker, CudaSlice<u8>)>,
     loader: Loader<'g>,
     outbound: Ring<'g>,
 }
 
 impl<'g> Decompression<'g> {
-    /// Gets memory and streams for the raster range `wanted` of a stream's elements.
+    /// Gets memory and streams for a region of a stream's array.
     ///
     /// # Errors
     /// No memory for it on host or devices, or the driver's.
     pub(crate) fn new<S: ReadAt + ?Sized>(
         gpus: &'g Gpus,
         source: &S,
-        wanted: Range<u64>,
+        region: &Region,
         memory_limit: Option<u64>,
     ) -> Result<Self> {
-        Self::with_sizes(gpus, source, wanted, memory_limit, Sizes::default())
+        let batches = |geometry: &Geometry, element, batch| layer_batches(geometry, region, element, batch);
+        Self::with_sizes(gpus, source, batches, memory_limit, Sizes::default())
     }
 
     pub(super) fn with_sizes<S: ReadAt + ?Sized>(
         gpus: &'g Gpus,
         source: &S,
-        wanted: Range<u64>,
+        batches: impl FnOnce(&Geometry, u64, u64) -> Vec<LayerBatch>,
         memory_limit: Option<u64>,
         sizes: Sizes,
     ) -> Result<Self> {
@@ -99,7 +102,7 @@ impl<'g> Decompression<'g> {
         })
         .map_err(failure)?;
         let element_type = info.header().element_type;
-        let batches = layer_batches(info.geometry(), &wanted, element_type.size() as u64, sizes.batch);
+        let batches = batches(info.geometry(), element_type.size() as u64, sizes.batch);
         let devices = gpus.0.len().min(batches.len()).max(1);
         let lanes_each = sizes.lanes.min(batches.len().div_ceil(devices)).max(1);
         let piece = sizes.piece_bytes(devices * lanes_each, memory_limit)?;
@@ -110,12 +113,12 @@ impl<'g> Decompression<'g> {
         // Lane after lane goes to the next device, as batches go to the next lane.
         let devices = (0..lanes_each).flat_map(|_| gpus.0[..devices].iter());
         let lanes = devices.map(|gpu| Lane::new(gpu, &work)).collect::<Result<_>>()?;
-        Ok(Self { _gpus: gpus, info, wanted, batches, lanes })
+        Ok(Self { _gpus: gpus, info, batches, lanes })
     }
 
-    /// Raster ranges of the elements that come as parts, in order.
+    /// Elements that come as parts, as ranges in the order of the region, ascending.
     pub(crate) fn parts(&self) -> Vec<Range<u64>> {
-        self.batches.iter().map(|batch| part(batch, &self.wanted)).collect()
+        self.batches.iter().map(|batch| batch.part.clone()).collect()
     }
 
     /// Decompresses; `put` gets the elements of each part of [`Self::parts`], in pieces that come in order within the
@@ -128,14 +131,9 @@ impl<'g> Decompression<'g> {
         put: &Put<'_>,
     ) -> Result<()> {
         let threads = pool.threads().div_ceil(self.lanes.len());
-        let job = Job { source, info: &self.info, batches: &self.batches, wanted: &self.wanted, threads, meter, put };
+        let job = Job { source, info: &self.info, batches: &self.batches, threads, meter, put };
         run(&mut self.lanes, &job)
     }
-}
-
-/// Elements of a batch that are wanted.
-fn part(batch: &LayerBatch, wanted: &Range<u64>) -> Range<u64> {
-    batch.elements.start.max(wanted.start)..batch.elements.end.min(wanted.end)
 }
 
 /// Bytes of the stream that a batch's records take.
@@ -155,7 +153,6 @@ struct Job<'a, S: ?Sized> {
     source: &'a S,
     info: &'a StreamInfo,
     batches: &'a [LayerBatch],
-    wanted: &'a Range<u64>,
     /// Threads that read for a lane.
     threads: usize,
     meter: &'a Meter<'a>,
@@ -196,7 +193,16 @@ impl<'g> Lane<'g> {
             longest.unwrap_or(0).max(1) as usize
         };
         let records = most(&|batch| record_range(work.info, batch));
-        let bytes = most(&|batch| batch.elements.clone()) * work.info.header().element_type.size();
+        let size = work.info.header().element_type.size();
+        let bytes = most(&|batch| batch.elements.clone()) * size;
+        let packed = match work.batches.iter().any(|batch| matches!(batch.place, Place::Boxes(..))) {
+            true => {
+                let bytes = most(&|batch| batch.part.clone()) * size;
+                let packer = BoxPacker::new(device, &stream, size as u64)?;
+                Some((packer, stream.alloc_zeros(bytes).allocating(bytes as u64)?))
+            }
+            false => None,
+        };
         Ok(Self {
             engine: match work.info.header().pipeline {
                 Pipeline::Lossless => {
@@ -206,6 +212,7 @@ impl<'g> Lane<'g> {
             },
             records: stream.alloc_zeros(records).allocating(records as u64)?,
             slab: stream.alloc_zeros(bytes).allocating(bytes as u64)?,
+            packed,
             loader: Loader::new(gpu, &stream, work.piece),
             outbound: Ring::new(gpu, &stream, work.piece),
             stream,
@@ -224,20 +231,28 @@ impl<'g> Lane<'g> {
         let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize * size);
         // Nothing is handed on before it is known to be right.
         self.engine.tiles(&input, bytes.start, batch.tiles.clone(), slab, elements.start).map_err(failure)?;
-        self.hand_out(job, number, &elements)
+        if let (Place::Boxes(boxes, shape), Some((packer, packed))) = (&batch.place, &mut self.packed) {
+            packer.pack(boxes, *shape, &slab.as_view(), &mut packed.as_view_mut()).map_err(failure)?;
+        }
+        self.hand_out(job, number)
     }
 
     /// Copies a batch's elements back and hands them on, a piece while the next is being copied.
-    fn hand_out<S: ?Sized>(&mut self, job: &Job<'_, S>, number: usize, elements: &Range<u64>) -> Result<()> {
-        let wanted = part(&job.batches[number], job.wanted);
+    fn hand_out<S: ?Sized>(&mut self, job: &Job<'_, S>, number: usize) -> Result<()> {
+        let LayerBatch { part: wanted, place, .. } = &job.batches[number];
+        let (made, first_made) = match (place, &self.packed) {
+            (Place::From(first), _) => (&self.slab, *first),
+            (Place::Boxes(..), Some((_, packed))) => (packed, 0),
+            (Place::Boxes(..), None) => return Ok(()),
+        };
         let size = job.info.header().element_type.size();
         let length = (self.outbound.bytes() / size) as u64;
         let pieces = || (wanted.start..wanted.end).step_by(length as usize).map(|at| at..(at + length).min(wanted.end));
         let mut ahead = pieces().take(BUFFERS);
         let first = self.outbound.turn();
         let queue = |outbound: &mut Ring, piece: Range<u64>| {
-            let place = |element: u64| (element - elements.start) as usize * size;
-            let view = self.slab.slice(place(piece.start)..place(piece.end));
+            let place = |element: u64| (first_made + element - wanted.start) as usize * size;
+            let view = made.slice(place(piece.start)..place(piece.end));
             outbound.take_turn().and_then(|buffer| buffer.read(&view)).map_err(failure)
         };
         ahead.try_for_each(|piece| queue(&mut self.outbound, piece))?;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use syncline_core::geometry::{Geometry, Region};
+use syncline_cuda::geometry::boxes::{BoxRows, BoxShape};
 
 /// Slabs start on a multiple of so many elements, so that their elements keep the alignment they have in the array.
 const SLAB_ALIGNMENT: u64 = 64;
@@ -23,17 +24,95 @@ pub(super) fn slab_of(geometry: &Geometry, chunks: &Range<u64>) -> Range<u64> {
     first.start / SLAB_ALIGNMENT * SLAB_ALIGNMENT..end
 }
 
-/// Tiles whose elements are one stretch of the array in raster order, together.
+/// Tiles with a part of the elements of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LayerBatch {
     /// Numbers of the tiles.
     pub(super) tiles: Range<u64>,
-    /// Raster range of their elements.
+    /// A raster range that has all of their elements.
     pub(super) elements: Range<u64>,
+    /// The part: numbers of elements in the order of the region.
+    pub(super) part: Range<u64>,
+    /// Where these are in the raster range.
+    pub(super) place: Place,
+}
+
+/// Where some elements of a region are in a raster range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// One after another, from this one on.
+    From(u64),
+    /// In boxes.
+    Boxes(Vec<BoxRows>, BoxShape),
+}
+
+/// Layers of tiles that hold a region, in batches of about so many bytes.
+pub(super) fn layer_batches(
+    geometry: &Geometry,
+    region: &Region,
+    element_bytes: u64,
+    batch_bytes: u64,
+) -> Vec<LayerBatch> {
+    match stretch(geometry, region) {
+        Some(wanted) => stretch_batches(geometry, &wanted, element_bytes, batch_bytes),
+        None => box_batches(geometry, region, element_bytes, batch_bytes),
+    }
+}
+
+/// Layers of tiles that hold a region whose elements do not lie one after another. Of each layer, a batch has the tiles
+/// from the first to the last one that the region meets; layers share a batch if no chunk lies between these.
+fn box_batches(geometry: &Geometry, region: &Region, element_bytes: u64, batch_bytes: u64) -> Vec<LayerBatch> {
+    let (start, extent, dims) = (region.start(), region.extent(), geometry.dims());
+    let end: [u64; 4] = std::array::from_fn(|axis| start[axis] + extent[axis]);
+    let (along, side) = (4 - geometry.axes().clamp(2, 3), geometry.layer_side());
+    let chunk_of = |tile: u64| tile / u64::from(geometry.tiles_per_chunk());
+    let row = extent[3];
+    let rows_of_line: u64 = extent[along + 1..3].iter().product();
+    let shape = BoxShape { rows: 0, length: row, in_plane: extent[2], strides: [dims[2] * dims[3], dims[3]] };
+    let (mut batches, mut done) = (Vec::<LayerBatch>::new(), 0);
+    for b in (0..extent[0]).map(|position| region.field_at(position)) {
+        let mut line = start[along];
+        while line < end[along] {
+            let next = end[along].min((line / side + 1) * side);
+            let mut ends = [[b, start[1], start[2], start[3]], [b, end[1] - 1, end[2] - 1, end[3] - 1]];
+            (ends[0][along], ends[1][along]) = (line, next - 1);
+            let [first, last] = ends.map(|end| geometry.tile_with(end));
+            let last_tile = geometry.tile(last);
+            let corner = std::array::from_fn(|a| {
+                last_tile.origin[a] + if a == 0 { 0 } else { last_tile.extent[a - 1] as u64 - 1 }
+            });
+            let elements = geometry.element(geometry.tile(first).origin)..geometry.element(corner) + 1;
+            let rows = (next - line) * rows_of_line;
+            let joins = |batch: &LayerBatch| {
+                let bytes = (elements.end - batch.elements.start) * element_bytes;
+                chunk_of(first) <= chunk_of(batch.tiles.end - 1) + 1 && bytes <= batch_bytes
+            };
+            let is_new = !batches.last().is_some_and(joins);
+            if is_new {
+                let elements = elements.start / SLAB_ALIGNMENT * SLAB_ALIGNMENT..elements.end;
+                let place = Place::Boxes(Vec::new(), shape);
+                batches.push(LayerBatch { tiles: first..last + 1, elements, part: done..done, place });
+            }
+            if let Some(LayerBatch { tiles, elements: all, part, place: Place::Boxes(boxes, shape) }) =
+                batches.last_mut()
+            {
+                // Another layer of the same field goes on with the same box.
+                if is_new || line == start[along] {
+                    boxes.push(BoxRows { first_row: shape.rows, from: geometry.element(ends[0]) - all.start });
+                }
+                (tiles.end, all.end) = (last + 1, elements.end);
+                shape.rows += rows;
+                part.end += rows * row;
+            }
+            done += rows * row;
+            line = next;
+        }
+    }
+    batches
 }
 
 /// Layers of tiles that hold a raster range of elements, in batches of about so many bytes.
-pub(super) fn layer_batches(
+pub(super) fn stretch_batches(
     geometry: &Geometry,
     wanted: &Range<u64>,
     element_bytes: u64,
@@ -61,13 +140,15 @@ pub(super) fn layer_batches(
     let batch = |from: u64| {
         let tiles = from * tiles..((from + step).min(last + 1) * tiles).min(geometry.tiles());
         let elements = start_of(tiles.start)..start_of(tiles.end);
-        LayerBatch { tiles, elements }
+        let own = elements.start.max(wanted.start)..elements.end.min(wanted.end);
+        let place = Place::From(own.start - elements.start);
+        LayerBatch { tiles, elements, part: own.start - wanted.start..own.end - wanted.start, place }
     };
     (first..=last).step_by(step as usize).map(batch).collect()
 }
 
 /// The raster range of a region's elements, if they lie one after another.
-pub(crate) fn stretch(geometry: &Geometry, region: &Region) -> Option<Range<u64>> {
+fn stretch(geometry: &Geometry, region: &Region) -> Option<Range<u64>> {
     if region.is_empty() {
         return Some(0..0);
     }
@@ -121,7 +202,7 @@ mod tests {
             let start = (count as f64 * from) as u64;
             let wanted = start..(start + (count as f64 * share) as u64 + 1).min(count);
             let mut at = None;
-            for LayerBatch { tiles, elements } in layer_batches(&geometry, &wanted, 4, batch) {
+            for LayerBatch { tiles, elements, .. } in stretch_batches(&geometry, &wanted, 4, batch) {
                 prop_assert!(at.is_none_or(|at| at == elements.start));
                 at = Some(elements.end);
                 let mut count = 0;
@@ -134,9 +215,51 @@ mod tests {
                 }
                 prop_assert_eq!(count, elements.end - elements.start);
             }
-            let batches = layer_batches(&geometry, &wanted, 4, batch);
+            let batches = stretch_batches(&geometry, &wanted, 4, batch);
             prop_assert!(batches[0].elements.start <= wanted.start
                 && wanted.end <= batches[batches.len() - 1].elements.end);
+        }
+
+        #[test]
+        fn boxes_are_regions_in_order(
+            axes in prop::collection::vec((1u64..40, 0u64..40, 0u64..40), 1..=4), batch in 1u64..10_000,
+        ) {
+            let extents: Vec<u64> = axes.iter().map(|a| a.0).collect();
+            let geometry = Geometry::with_chunk_tiles(Shape::new(&extents).unwrap(), 3).unwrap();
+            let ranges: Vec<_> = axes.iter().map(|&(e, a, b)| a.min(b).min(e)..a.max(b).min(e)).collect();
+            let region = geometry.region(&ranges).unwrap();
+            let (start, extent) = (region.start(), region.extent());
+            let mut expected = Vec::new();
+            for b in 0..extent[0] { for z in 0..extent[1] { for y in 0..extent[2] { for x in 0..extent[3] {
+                expected.push(geometry.element([region.field_at(b), start[1] + z, start[2] + y, start[3] + x]));
+            }}}}
+            let mut found = Vec::new();
+            for batch in layer_batches(&geometry, &region, 4, batch) {
+                prop_assert_eq!(batch.part.start, found.len() as u64);
+                for tile in geometry.range(batch.tiles.clone()) {
+                    let last = [0, 1, 2, 3].map(|a| tile.origin[a]
+                        + if a == 0 { 0 } else { tile.extent[a - 1] as u64 - 1 });
+                    prop_assert!(batch.elements.start <= geometry.element(tile.origin)
+                        && geometry.element(last) < batch.elements.end);
+                }
+                match &batch.place {
+                    Place::From(first) => {
+                        let first = batch.elements.start + first;
+                        found.extend(first..first + batch.part.end - batch.part.start);
+                    }
+                    Place::Boxes(boxes, shape) => for row in 0..shape.rows {
+                        let own = boxes.iter().rfind(|own| own.first_row <= row).unwrap();
+                        let (z, y) = ((row - own.first_row) / shape.in_plane, (row - own.first_row) % shape.in_plane);
+                        let first = batch.elements.start + own.from + z * shape.strides[0] + y * shape.strides[1];
+                        found.extend(first..first + shape.length);
+                    }
+                }
+                prop_assert_eq!(batch.part.end, found.len() as u64);
+                for &element in &found[batch.part.start as usize..] {
+                    prop_assert!(batch.elements.contains(&element));
+                }
+            }
+            prop_assert_eq!(found, expected);
         }
 
         #[test]

@@ -12,6 +12,7 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, Effort};
 
+use super::plan::{layer_batches, stretch_batches};
 use super::{Compression, Decompression, Gpus, Sizes};
 use crate::devices::{Backend, CudaDevices};
 use crate::job::header_for;
@@ -252,7 +253,15 @@ fn check_decompression(
     what: &str,
 ) {
     let size = StreamFile::open(stream).unwrap().header().element_type.size();
-    let mut work = Decompression::with_sizes(gpus, stream, wanted.clone(), None, sizes).unwrap();
+    let batches = |geometry: &Geometry, element, batch| stretch_batches(geometry, &wanted, element, batch);
+    let mut work = Decompression::with_sizes(gpus, stream, batches, None, sizes).unwrap();
+    let whole = elements_of(&mut work, stream, wanted.end - wanted.start, what);
+    assert!(whole == expected[wanted.start as usize * size..wanted.end as usize * size], "{what} {wanted:?}");
+}
+
+/// Runs a decompression of so many elements, and returns them.
+fn elements_of(work: &mut Decompression<'_>, stream: &[u8], count: u64, what: &str) -> Vec<u8> {
+    let size = StreamFile::open(stream).unwrap().header().element_type.size();
     let parts = work.parts();
     let made: Vec<Mutex<Vec<u8>>> = parts.iter().map(|_| Mutex::default()).collect();
     let put = |part: usize, first: u64, bytes: &[u8]| {
@@ -261,15 +270,43 @@ fn check_decompression(
         made.extend_from_slice(bytes);
         Ok(())
     };
-    work.run(
-        stream,
-        &Pool::new(3, u64::MAX).unwrap(),
-        &Meter::new(&crate::options::Progress::default(), wanted.end - wanted.start),
-        &put,
-    )
-    .unwrap();
-    let whole: Vec<u8> = made.into_iter().flat_map(|part| part.into_inner().unwrap()).collect();
-    assert!(whole == expected[wanted.start as usize * size..wanted.end as usize * size], "{what} {wanted:?}");
+    work.run(stream, &Pool::new(3, u64::MAX).unwrap(), &Meter::new(&crate::options::Progress::default(), count), &put)
+        .unwrap();
+    made.into_iter().flat_map(|part| part.into_inner().unwrap()).collect()
+}
+
+/// Regions that are not contiguous in the array, of streams of all kinds.
+#[test]
+fn boxes_are_those_of_the_cpu() {
+    let Some(gpus) = gpus() else { return };
+    let cases = [
+        (ElementType::F32, Bound::Rel(1e-3), TileSize::Small, &[30, 40, 50][..], vec![3..29, 9..11, 7..50]),
+        (ElementType::F32, Bound::Lossless, TileSize::Small, &[2, 3, 12, 20, 21], vec![0..2, 1..3, 5..9, 0..20, 4..5]),
+        (ElementType::U16, Bound::Lossless, TileSize::Small, &[200, 105], vec![31..170, 33..64]),
+        (ElementType::F32, Bound::Abs(1e-2), TileSize::Block, &[70, 40, 50], vec![60..70, 0..40, 49..50]),
+    ];
+    for (case, (element, bound, tile_size, extents, ranges)) in cases.into_iter().enumerate() {
+        let shape = Shape::new(extents).unwrap();
+        let bytes = field(ElementType::F32, shape.len());
+        let bytes = &bytes[..shape.len() as usize * element.size()];
+        let options = CompressOptions::new(bound).with_advanced(Advanced::default().with_tile(tile_size));
+        let mut stream = Vec::new();
+        compress_from(bytes, 0, element, shape, &options.with_backend(Backend::Cpu), &mut stream).unwrap();
+        let file = StreamFile::open(stream.as_slice()).unwrap();
+        let on_cpu = DecompressOptions::default().with_backend(Backend::Cpu);
+        let expected = file.decompress_region(&ranges, &on_cpu).unwrap();
+        for sizes in sizes_of(case, 3) {
+            let what = format!("{element} {shape} {bound:?} {ranges:?} {sizes:?}");
+            let geometry = Geometry::of_stream(shape, tile_size, file.header().chunk_tiles).unwrap();
+            let region = geometry.region(&ranges).unwrap();
+            let batches = |geometry: &Geometry, element, batch| layer_batches(geometry, &region, element, batch);
+            let mut work = Decompression::with_sizes(gpus, stream.as_slice(), batches, None, sizes).unwrap();
+            assert!(elements_of(&mut work, &stream, region.len(), &what) == expected.bytes(), "{what}");
+        }
+        let cuda = DecompressOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
+        assert!(file.execution(&ranges, &cuda).unwrap().on_gpu());
+        assert!(file.decompress_region(&ranges, &cuda).unwrap() == expected, "{shape} {ranges:?}");
+    }
 }
 
 /// Through the public functions: files, PSNR, fill, what falls back to the CPU, damage, cancellation.

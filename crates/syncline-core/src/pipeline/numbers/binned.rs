@@ -12,12 +12,14 @@ use crate::simd::{self, InstructionSet, Kernel};
 /// Codes in a row that are sampled.
 pub(super) const SAMPLED_ROW: usize = 64;
 /// Most codes of a sample.
-pub(super) const MOST_SAMPLED: usize = 1 << 15;
+pub(super) const MOST_SAMPLED: usize = 1 << 14;
 /// Bits of a symbol in a codebook, and of a bin.
 const SYMBOL_BITS: u64 = 9;
 const BIN_BITS: u64 = 24;
+/// More bins a symbol may take so large a share of the bits in addition.
+const LEAST_SHARE: u64 = 512;
 /// Codes of a sample whose trailing zeros are counted.
-const MOST_ZEROS_COUNTED: usize = 1 << 13;
+const MOST_ZEROS_COUNTED: usize = 1 << 12;
 
 /// The bins of a chunk, and the cells by which the encoder finds them.
 pub(super) struct Binned {
@@ -56,26 +58,27 @@ impl Binned {
             for &place in &places {
                 families[usize::from(place) / MAX_CELLS].counts[usize::from(place) % MAX_CELLS] += 1;
             }
-            let forest = Forest::new(families, weight as u32);
+            let mut forest = Forest::new(families, weight as u32);
             (forest.prune(MAX_BINS), forest, places)
         });
-        let (most, forest, sampled) = counted.min_by_key(|(binning, ..)| binning.cost).expect("there are octaves");
+        let (mut binning, mut forest, sampled) =
+            counted.min_by_key(|(binning, ..)| binning.cost).expect("there are octaves");
         let mut lengths = LengthScratch::default();
         let mut best: Option<(u64, Self)> = None;
         for tuple in TUPLES {
-            let binning = match tuple {
-                1 => most.clone(),
-                _ => forest.prune(most_bins(tuple)),
-            };
             if binning.bins.len() > most_bins(tuple) {
-                continue;
+                binning = forest.prune(most_bins(tuple));
             }
+            if binning.bins.len() > most_bins(tuple) {
+                break;
+            }
+            // More bins a symbol take less time.
+            let least = best.as_ref().map_or(u64::MAX, |&(bits, _)| bits + bits / LEAST_SHARE);
+            let estimate = Estimate { families: &forest.families, binning: &binning, tuple, weight: weight as u64 };
+            let Some((bits, commonest)) = estimate.bits(&sampled, least, &mut lengths) else { continue };
             let symbols = binning.bins.len().pow(tuple as u32);
-            let (bits, commonest) =
-                estimated_bits(&sampled, &forest.families, &binning, tuple, weight as u64, &mut lengths);
-            if best.as_ref().is_none_or(|(least, _)| bits < *least) {
-                best = Some((bits, Self { families: kinds_of(&forest.families), binning, tuple, symbols, commonest }));
-            }
+            let (families, binning) = (kinds_of(&forest.families), binning.clone());
+            best = Some((bits, Self { families, binning, tuple, symbols, commonest }));
         }
         best.expect("one bin a symbol is always possible").1
     }
@@ -156,6 +159,9 @@ impl<W: Word> Kernel for FindPlaces<'_, W> {
                     octave_cells(row, &mut cells);
                     places.extend_from_slice(&cells[..row.len()]);
                 }
+                [(0, Cells::Equal { low, shift })] => {
+                    places.extend(row.iter().map(|code| equal_cell(code.signed(), low, shift) as u16));
+                }
                 _ => places.extend(row.iter().map(|code| place(kinds, code.signed()) as u16)),
             }
         }
@@ -190,9 +196,15 @@ fn trailing_zeros<W: Word>(rows: &[&[W]]) -> Vec<u8> {
         let entropy = times_log2(total) - counts.iter().map(|&count| times_log2(count)).sum::<u64>();
         raw_bits + (entropy >> LOG_BITS)
     };
+    // No code saves more bits than its family has a shift.
+    let mut at_least = [0u64; 65];
+    codes.iter().for_each(|&(zeros, _, count)| at_least[zeros as usize] += u64::from(count));
+    (0..64).rev().for_each(|zeros| at_least[zeros] += at_least[zeros + 1]);
+    let may_save = |shift: u8| u64::from(shift) * at_least[usize::from(shift)] > total_bits / 256;
     let mut least = bits_of(&shifts);
     while shifts.len() < 3 {
-        let candidates = (1..W::BITS as u8 - 1).filter(|shift| !shifts.contains(shift)).map(|shift| {
+        let others = (1..W::BITS as u8 - 1).filter(|&shift| may_save(shift) && !shifts.contains(&shift));
+        let candidates = others.map(|shift| {
             let mut with = shifts.clone();
             with.push(shift);
             with.sort_unstable();
@@ -207,38 +219,52 @@ fn trailing_zeros<W: Word>(rows: &[&[W]]) -> Vec<u8> {
     shifts
 }
 
-/// Returns the bits that the codes in these cells take, in units of 2^-16, and the symbol that most of them have.
-fn estimated_bits(
-    cells: &[u16],
-    families: &[Family],
-    binning: &Binning,
+/// What the bits of a sample's codes are estimated with.
+struct Estimate<'a> {
+    families: &'a [Family],
+    binning: &'a Binning,
     tuple: usize,
     weight: u64,
-    scratch: &mut LengthScratch,
-) -> (u64, u16) {
-    let bins = binning.bins.len();
-    let symbols = bins.pow(tuple as u32);
-    let mut counts = vec![0u32; symbols];
-    for cells in cells.chunks_exact(tuple) {
-        let bin_of = |cell: u16| usize::from(binning.of_cell[usize::from(cell)]);
-        counts[cells.iter().fold(0, |symbol, &cell| symbol * bins + bin_of(cell))] += 1;
+}
+
+impl Estimate<'_> {
+    /// Returns the bits that all codes take if the sampled ones are in these cells, in units of 2^-16, and the symbol
+    /// that most of them have, if the bits are below `least`.
+    fn bits(&self, cells: &[u16], least: u64, scratch: &mut LengthScratch) -> Option<(u64, u16)> {
+        let Self { families, binning, tuple, weight } = *self;
+        let bins = binning.bins.len();
+        let symbols = bins.pow(tuple as u32);
+        let of_cells = families.iter().flat_map(|family| family.counts.iter()).zip(&binning.of_cell);
+        let raw_bits =
+            of_cells.clone().map(|(&count, &bin)| u64::from(count) * u64::from(binning.bins[usize::from(bin)].width));
+        let raw = raw_bits.sum::<u64>() << LOG_BITS;
+        if weight * raw >= least {
+            return None;
+        }
+        let mut counts = vec![0u32; symbols];
+        if tuple == 1 {
+            of_cells.for_each(|(&count, &bin)| counts[usize::from(bin)] += count);
+        } else {
+            let bin_of = |cell: u16| usize::from(binning.of_cell[usize::from(cell)]);
+            let symbols = cells.chunks_exact(tuple);
+            symbols.for_each(|cells| counts[cells.iter().fold(0, |symbol, &cell| symbol * bins + bin_of(cell))] += 1);
+        }
+        let used = counts.iter().filter(|&&count| count > 0).count() as u64;
+        let coded = if symbols <= 256 {
+            let mut lengths = Vec::new();
+            code_lengths(&counts, scratch, &mut lengths);
+            let bits = counts.iter().zip(&lengths).map(|(&count, &length)| u64::from(count) * u64::from(length));
+            bits.sum::<u64>() << LOG_BITS
+        } else {
+            let total: u32 = counts.iter().sum();
+            times_log2(total).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum())
+        };
+        // The entropy of a sample is too small by 0.7 bits for each symbol that occurs.
+        let described = used * (SYMBOL_BITS + weight * 3 / 4) + bins as u64 * BIN_BITS;
+        let bits = weight * (coded + raw) + (described << LOG_BITS);
+        let commonest = (0..symbols).max_by_key(|&symbol| counts[symbol]).unwrap_or(0);
+        (bits < least).then_some((bits, commonest as u16))
     }
-    let of_cells = families.iter().flat_map(|family| family.counts.iter()).zip(&binning.of_cell);
-    let raw_bits = of_cells.map(|(&count, &bin)| u64::from(count) * u64::from(binning.bins[usize::from(bin)].width));
-    let raw: u64 = raw_bits.sum();
-    let used = counts.iter().filter(|&&count| count > 0).count() as u64;
-    let coded = if symbols <= 256 {
-        let mut lengths = Vec::new();
-        code_lengths(&counts, scratch, &mut lengths);
-        let bits = counts.iter().zip(&lengths).map(|(&count, &length)| u64::from(count) * u64::from(length));
-        bits.sum::<u64>() << LOG_BITS
-    } else {
-        let total: u32 = counts.iter().sum();
-        times_log2(total).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum())
-    };
-    let bits = weight * (coded + (raw << LOG_BITS)) + ((used * SYMBOL_BITS + bins as u64 * BIN_BITS) << LOG_BITS);
-    let commonest = (0..symbols).max_by_key(|&symbol| counts[symbol]).unwrap_or(0);
-    (bits, commonest as u16)
 }
 
 /// Finds the bins of a tile's codes, and writes their raw bits.

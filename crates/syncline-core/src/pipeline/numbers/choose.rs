@@ -1,11 +1,11 @@
 //! What the encoder chooses for a chunk, by samples of it (`docs/ENCODER.md`, "Numbers").
 
-use super::tile::{TileMemory, code_tile};
-use super::{Plan, TileState};
+use super::Plan;
+use super::tile::{TakenTile, predict_tile, take_numbers};
 use crate::array::ElementType;
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::bits::lots::place_in_lot;
-use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
+use crate::geometry::{MAX_SMALL_TILE_ELEMENTS, Tile};
 use crate::numbers::cells::{Cells, Estimate, MAX_CELLS, Range, equal_cell};
 use crate::numbers::find::candidates;
 use crate::numbers::number::Number;
@@ -14,7 +14,7 @@ use crate::predict::word::Word;
 use crate::quantize::mask::MaskKind;
 
 /// Elements of the tiles of a chunk that predictions are compared on.
-const SAMPLED_OF_TILES: usize = 1 << 14;
+const SAMPLED_OF_TILES: usize = 1 << 12;
 /// Elements of a chunk that numbers are looked for among.
 pub const SAMPLED_ELEMENTS: usize = 1024;
 /// A value that this share of the sample holds may be masked.
@@ -25,21 +25,28 @@ const POSITION_BITS: u64 = 32;
 /// Memory for choosing.
 #[derive(Debug)]
 pub(super) struct Sample<W> {
+    numbers: Vec<W>,
+    taken: Vec<TakenTile>,
+    /// Bits besides those of codes and bases, in units of 2^-16.
+    besides: u64,
     codes: Vec<W>,
+    other: Vec<W>,
     mask_bytes: Vec<u8>,
     rests: Vec<u16>,
     estimate: Estimate,
-    memory: TileMemory<W>,
 }
 
 impl<W: Word> Default for Sample<W> {
     fn default() -> Self {
         Self {
+            numbers: Vec::new(),
+            taken: Vec::new(),
+            besides: 0,
             codes: Vec::new(),
+            other: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS],
             mask_bytes: Vec::new(),
             rests: Vec::new(),
             estimate: Estimate::default(),
-            memory: TileMemory::default(),
         }
     }
 }
@@ -59,23 +66,25 @@ pub(super) fn choose<W: Word>(
     let widest = (1 << axes) - 1;
     let plain = Plan { number: Number::Ordered, pattern: None, predictor: widest, centre: 0, tuple: 1 };
     let (mut best, mut least) = (plain, u64::MAX);
-    let mut consider = |plan: Plan, memory: &mut Sample<W>| {
-        let bits = memory.bits(&plan, element, tiles);
+    for number in std::iter::once(Number::Ordered).chain(candidates(element, &sampled)) {
+        for pattern in std::iter::once(None).chain(pattern.map(Some)) {
+            let plan = Plan { number, pattern, ..plain };
+            memory.take(&plan, element, tiles);
+            let bits = memory.bits(&plan, tiles);
+            if bits < least {
+                (least, best) = (bits, plan);
+            }
+        }
+    }
+    memory.take(&best, element, tiles);
+    for predictor in predictors(axes).filter(|&predictor| predictor != widest) {
+        let plan = Plan { predictor, ..best };
+        let bits = memory.bits(&plan, tiles);
         if bits < least {
             (least, best) = (bits, plan);
         }
-        best
-    };
-    let mut chosen = plain;
-    for number in std::iter::once(Number::Ordered).chain(candidates(element, &sampled)) {
-        for pattern in std::iter::once(None).chain(pattern.map(Some)) {
-            chosen = consider(Plan { number, pattern, ..plain }, memory);
-        }
     }
-    for predictor in predictors(axes).filter(|&predictor| predictor != widest) {
-        consider(Plan { predictor, ..chosen }, memory);
-    }
-    let centre = memory.commonest(&best, element, tiles);
+    let centre = memory.commonest(&best, tiles);
     Plan { centre, ..best }
 }
 
@@ -130,52 +139,66 @@ fn likely_pattern<W: Word>(element: ElementType, sample: &[W]) -> Option<u64> {
 }
 
 impl<W: Word> Sample<W> {
-    /// Returns the bits of the sampled tiles in units of 2^-16.
-    fn bits(&mut self, plan: &Plan, element: ElementType, tiles: &[SampledTile<'_, W>]) -> u64 {
-        let mut bits = self.code(plan, element, tiles);
+    /// Computes the numbers of all sampled tiles as a plan has them, and what does not depend on its predictor.
+    fn take(&mut self, plan: &Plan, element: ElementType, tiles: &[SampledTile<'_, W>]) {
+        let Self { numbers, taken, mask_bytes, rests, .. } = self;
+        let count = tiles.iter().map(|(_, elements)| elements.len()).sum();
+        numbers.resize(count, W::ZERO);
+        rests.clear();
+        rests.resize(if plan.number.has_rest() { count } else { 0 }, 0);
+        taken.clear();
+        mask_bytes.clear();
+        let (mut from, mut verbatim) = (0, 0);
+        for &(extent, elements) in tiles {
+            let rests = rests.get_mut(from..).unwrap_or_default();
+            let numbers = &mut numbers[from..from + elements.len()];
+            let tile = take_numbers(plan, element, elements, numbers, rests);
+            verbatim += tile.verbatim.count() as u64;
+            if MaskKind::of(&tile.masked, elements.len()) == MaskKind::Bitmap {
+                tile.masked.to_bytes(extent, mask_bytes);
+            }
+            taken.push(tile);
+            from += elements.len();
+        }
+        self.besides = (verbatim * (POSITION_BITS + u64::from(W::BITS))) << LOG_BITS;
+        if plan.number.has_rest() {
+            self.besides += rest_bits(&mut self.rests);
+        }
+        if !self.mask_bytes.is_empty() {
+            let mut counts = [0u32; 256];
+            self.mask_bytes.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
+            self.besides += entropy(&counts);
+        }
+    }
+
+    /// Returns the bits of the sampled tiles in units of 2^-16, of which [`Self::take`] has taken the numbers.
+    fn bits(&mut self, plan: &Plan, tiles: &[SampledTile<'_, W>]) -> u64 {
+        let bases = self.predict(plan, tiles);
         self.estimate.clear();
         self.estimate.add(&self.codes);
         let mut of_codes = self.estimate.bits();
         if !plan.has_bases() {
             of_codes = of_codes.min(equal_bits(&self.codes));
         }
-        if plan.number.has_rest() {
-            of_codes += rest_bits(&mut self.rests);
-        }
-        if !self.mask_bytes.is_empty() {
-            let mut counts = [0u32; 256];
-            self.mask_bytes.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
-            of_codes += entropy(&counts);
-        }
-        bits <<= LOG_BITS;
-        bits + of_codes
+        self.besides + (bases << LOG_BITS) + of_codes
     }
 
-    /// Computes the codes of all sampled tiles. Returns the bits of bases and verbatim values.
-    fn code(&mut self, plan: &Plan, element: ElementType, tiles: &[SampledTile<'_, W>]) -> u64 {
-        let Self { codes, mask_bytes, rests, memory, .. } = self;
+    /// Computes the codes of all sampled tiles. Returns the bits of bases.
+    fn predict(&mut self, plan: &Plan, tiles: &[SampledTile<'_, W>]) -> u64 {
+        let Self { numbers, taken, codes, other, .. } = self;
         codes.clear();
-        mask_bytes.clear();
-        rests.clear();
-        let mut bits = 0;
-        let mut base = W::ZERO;
-        for &(extent, elements) in tiles {
-            let (from, from_rest) = (codes.len(), rests.len());
+        let (mut bits, mut base) = (0, W::ZERO);
+        let mut rest = &mut numbers[..];
+        for (&(extent, elements), taken) in tiles.iter().zip(taken) {
+            let from = codes.len();
             codes.resize(from + elements.len(), W::ZERO);
-            if plan.number.has_rest() {
-                rests.resize(from_rest + elements.len(), 0);
-            }
-            let these = (&mut codes[from..], &mut rests[from_rest..]);
-            let tile = code_tile(plan, element, extent, elements, base, these, memory);
-            bits += tile.verbatim.count() as u64 * (POSITION_BITS + u64::from(W::BITS));
+            let (numbers, others) = rest.split_at_mut(elements.len());
+            rest = others;
+            let (own, constant) = predict_tile(plan, extent, taken, (numbers, base), &mut codes[from..], other);
             if plan.has_bases() {
-                bits += u64::from(64 - tile.base.minus(base).zigzag().widen().leading_zeros());
+                bits += u64::from(64 - own.minus(base).zigzag().widen().leading_zeros());
             }
-            base = tile.base;
-            let TileState { constant, mask, .. } = tile.state;
-            if mask == MaskKind::Bitmap {
-                tile.masked.to_bytes(extent, mask_bytes);
-            }
+            base = own;
             if constant {
                 codes.truncate(from);
             }
@@ -184,16 +207,20 @@ impl<W: Word> Sample<W> {
     }
 
     /// Returns the code that most elements have if that is more than a quarter of them.
-    fn commonest(&mut self, plan: &Plan, element: ElementType, tiles: &[SampledTile<'_, W>]) -> i64 {
-        let lengths = tiles.iter().map(|(_, elements)| elements.len());
-        debug_assert!(lengths.clone().all(|length| length <= MAX_TILE_ELEMENTS));
-        self.code(plan, element, tiles);
+    fn commonest(&mut self, plan: &Plan, tiles: &[SampledTile<'_, W>]) -> i64 {
+        self.predict(plan, tiles);
         let codes = &mut self.codes;
-        codes.sort_unstable();
-        let runs = codes.chunk_by(|a, b| a == b);
-        let longest = runs.max_by_key(|run| run.len());
-        match longest {
-            Some(run) if run.len() * 4 > codes.len() => run[0].signed(),
+        if codes.is_empty() {
+            return 0;
+        }
+        // In ascending order, more than a quarter of them in a row include one of these.
+        let [first, half, last] = [1, 2, 3].map(|quarters| quarters * codes.len() / 4);
+        let (low, &mut middle, high) = codes.select_nth_unstable(half);
+        let first = if low.is_empty() { middle } else { *low.select_nth_unstable(first).1 };
+        let last = if high.is_empty() { middle } else { *high.select_nth_unstable(last - half - 1).1 };
+        let counted = [first, middle, last].map(|code| (codes.iter().filter(|&&other| other == code).count(), code));
+        match counted.into_iter().max() {
+            Some((count, code)) if count * 4 > codes.len() => code.signed(),
             _ => 0,
         }
     }

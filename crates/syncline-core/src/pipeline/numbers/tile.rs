@@ -18,6 +18,19 @@ pub(super) struct CodedTile<W> {
     pub verbatim: TileMask,
 }
 
+/// Which elements of a tile take part in prediction.
+#[derive(Debug)]
+pub(super) struct TakenTile {
+    /// Elements that hold the pattern.
+    pub masked: TileMask,
+    /// Elements that are not those of their numbers.
+    pub verbatim: TileMask,
+    /// Both.
+    left_out: TileMask,
+    /// The first other one.
+    first: Option<usize>,
+}
+
 /// Computes the codes of a tile's elements, and their rests if there are any. `last_base` is the base of the tile
 /// before.
 pub(super) fn code_tile<W: Word>(
@@ -29,6 +42,22 @@ pub(super) fn code_tile<W: Word>(
     (codes, rests): (&mut [W], &mut [u16]),
     memory: &mut TileMemory<W>,
 ) -> CodedTile<W> {
+    let numbers = &mut memory.numbers[..elements.len()];
+    let taken = take_numbers(plan, element, elements, numbers, rests);
+    let (base, constant) = predict_tile(plan, extent, &taken, (numbers, last_base), codes, &mut memory.other);
+    let TakenTile { masked, verbatim, .. } = taken;
+    let state = TileState { constant, mask: MaskKind::of(&masked, codes.len()) };
+    CodedTile { state, base, masked, verbatim }
+}
+
+/// Computes the numbers of a tile's elements, and their rests if there are any.
+pub(super) fn take_numbers<W: Word>(
+    plan: &Plan,
+    element: ElementType,
+    elements: &[W],
+    numbers: &mut [W],
+    rests: &mut [u16],
+) -> TakenTile {
     let mut masked = TileMask::default();
     if let Some(pattern) = plan.pattern {
         let pattern = W::narrow(pattern);
@@ -37,20 +66,32 @@ pub(super) fn code_tile<W: Word>(
             masked.or_word(block, bits);
         }
     }
-    let TileMemory { numbers, other } = memory;
-    let numbers = &mut numbers[..elements.len()];
     let others = plan.number.take(element, elements, numbers, rests);
-    let verbatim = others.without(&masked);
-    let left_out = others.union(&masked);
+    let (verbatim, left_out) = (others.without(&masked), others.union(&masked));
     if plan.number.has_rest() {
         left_out.ones().for_each(|i| rests[i] = 0);
     }
-    let base = match (0..codes.len()).find(|&i| !left_out.get(i)) {
+    let first = (0..elements.len()).find(|&i| !left_out.get(i));
+    TakenTile { masked, verbatim, left_out, first }
+}
+
+/// Computes the codes of a tile's numbers, of which those that are left out may change. Returns the base, which is the
+/// one before if the tile has none, and whether all codes are 0.
+pub(super) fn predict_tile<W: Word>(
+    plan: &Plan,
+    extent: [usize; 3],
+    taken: &TakenTile,
+    (numbers, last_base): (&mut [W], W),
+    codes: &mut [W],
+    other: &mut [W],
+) -> (W, bool) {
+    let TakenTile { left_out, first, .. } = taken;
+    let base = match *first {
         Some(first) if plan.has_bases() => numbers[first],
         _ => last_base,
     };
     let centre = W::narrow(plan.centre as u64);
-    if left_out.count() == codes.len() {
+    if first.is_none() {
         codes.fill(W::ZERO);
     } else {
         let is_any_left_out = left_out.any();
@@ -62,9 +103,7 @@ pub(super) fn code_tile<W: Word>(
             left_out.ones().for_each(|i| codes[i] = W::ZERO);
         }
     }
-    let constant = simd::run(AreZero(codes));
-    let state = TileState { constant, mask: MaskKind::of(&masked, codes.len()) };
-    CodedTile { state, base, masked, verbatim }
+    (base, simd::run(AreZero(codes)))
 }
 
 /// Memory for the numbers of a tile, and for predictions.
