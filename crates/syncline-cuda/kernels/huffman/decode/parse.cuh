@@ -189,7 +189,10 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &bo
             }
             __syncthreads();
         }
-        if (scratch.bad != 0 || (is_own && scratch.longest > header.longest)) {
+        // Of several codebooks, each is read by another block, which does not know the others.
+        const bool is_only = header.codebooks == 1;
+        if (scratch.bad != 0 ||
+            (is_own && (scratch.longest > header.longest || (is_only && scratch.longest < header.longest)))) {
             status = STATUS_CODEBOOK;
             break;
         }
