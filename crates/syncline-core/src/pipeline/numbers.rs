@@ -50,7 +50,7 @@ pub struct Plan {
     /// The predictor of all tiles. If it is 0, they have no bases.
     pub predictor: u8,
     /// Subtracted from every code, sign-extended.
-    pub centre: i64,
+    pub center: i64,
     /// Bins of a symbol.
     pub tuple: usize,
 }
@@ -83,7 +83,7 @@ impl Plan {
         };
         let flags = u8::from(self.pattern.is_some()) * HAS_PATTERN;
         out.extend_from_slice(&[kind, scaling, self.tuple as u8, self.predictor, flags, 0, 0, 0]);
-        for number in [self.centre as u64, parameters[0], parameters[1], self.pattern.unwrap_or(0)] {
+        for number in [self.center as u64, parameters[0], parameters[1], self.pattern.unwrap_or(0)] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         pack_aligned::<1>(out, tiles.iter().map(|tile| u8::from(tile.constant)));
@@ -107,7 +107,7 @@ impl Plan {
         if !TUPLES.contains(&tuple) {
             return Err(bad("impossible symbols of bins"));
         }
-        let centre = fields.u64()? as i64;
+        let center = fields.u64()? as i64;
         let parameters = [fields.u64()?, fields.u64()?];
         let pattern = fields.u64()?;
         let number = number_of(kind, scaling, parameters, element).ok_or_else(|| bad("unknown kind of numbers"))?;
@@ -124,7 +124,7 @@ impl Plan {
         if !fields.rest().is_empty() {
             return Err(bad("its section of tiles is too long"));
         }
-        Ok((Self { number, pattern: has_pattern.then_some(pattern), predictor, centre, tuple }, states))
+        Ok((Self { number, pattern: has_pattern.then_some(pattern), predictor, center, tuple }, states))
     }
 }
 

@@ -45,7 +45,7 @@ pub fn integrate<W: Wrapping>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     }
 }
 
-/// Gives the elements of a tile that are left out, in ascending order, the integers that make their residuals `centre`;
+/// Gives the elements of a tile that are left out, in ascending order, the integers that make their residuals `center`;
 /// the first element gets the base. With predictor 0, nothing depends on their integers, which stay as they are.
 ///
 /// # Panics
@@ -55,7 +55,7 @@ pub fn fill_left_out<W: Word>(
     extent: [usize; 3],
     predictor: u8,
     left_out: impl Iterator<Item = usize>,
-    (base, centre): (W, W),
+    (base, center): (W, W),
 ) {
     if predictor == 0 {
         return;
@@ -66,7 +66,7 @@ pub fn fill_left_out<W: Word>(
         let [z, y, x] = [i / (ny * nx), i / nx % ny, i % nx];
         integers[i] = match i {
             0 => base,
-            _ => centre.minus(residual_at(integers, (ny * nx, nx), predictor, [z, y, x])),
+            _ => center.minus(residual_at(integers, (ny * nx, nx), predictor, [z, y, x])),
         };
     }
 }
@@ -297,21 +297,21 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn elements_that_are_left_out_are_predicted((extent, v) in tiles(), left in any::<u64>(), centre in -3..3i32) {
-            let (base, centre) = (7u32, centre as u32);
+        fn elements_that_are_left_out_are_predicted((extent, v) in tiles(), left in any::<u64>(), center in -3..3i32) {
+            let (base, center) = (7u32, center as u32);
             for predictor in predictors(3) {
                 let is_left_out = |i: usize| left >> (i % 64) & 1 == 1;
                 let numbers: Vec<u32> = v.iter().map(|&v| v as u32).collect();
                 let mut filled = numbers.clone();
                 let left_out = (0..v.len()).filter(|&i| is_left_out(i));
-                fill_left_out(&mut filled, extent, predictor, left_out, (base, centre));
+                fill_left_out(&mut filled, extent, predictor, left_out, (base, center));
                 let mut residuals = filled.clone();
                 difference(&mut residuals, extent, predictor);
                 for i in 0..v.len() {
                     match i {
                         _ if !is_left_out(i) || predictor == 0 => prop_assert_eq!(filled[i], numbers[i]),
                         0 => prop_assert_eq!(filled[i], base),
-                        _ => prop_assert_eq!(residuals[i], centre, "predictor {}, {}", predictor, i),
+                        _ => prop_assert_eq!(residuals[i], center, "predictor {}, {}", predictor, i),
                     }
                 }
             }

@@ -53,7 +53,7 @@ struct Prediction {
 // Gives the elements whose bits are set the numbers that make their codes 0. An element's number depends on numbers
 // before it along each axis, so that elements with the same sum of positions are independent. Called by a whole warp.
 __device__ inline void fill_left_out(word_t *numbers, const uint32_t *left_out, const Prediction &tile, word_t base,
-                                     word_t centre) {
+                                     word_t center) {
     if (tile.predictor == 0) {
         return;
     }
@@ -70,7 +70,7 @@ __device__ inline void fill_left_out(word_t *numbers, const uint32_t *left_out, 
                 const uint32_t x = word * WARP + uint32_t(__ffs(int32_t(bits))) - 1;
                 if (x > 0) {
                     numbers[x] = 0;
-                    numbers[x] = word_t(centre - tile.residual(numbers, 0, 0, x));
+                    numbers[x] = word_t(center - tile.residual(numbers, 0, 0, x));
                 }
             }
         }
@@ -83,7 +83,7 @@ __device__ inline void fill_left_out(word_t *numbers, const uint32_t *left_out, 
             const uint32_t i = row * nx + x;
             if (z + y <= wave && x < nx && (left_out[i / WARP] >> i % WARP & 1) != 0) {
                 numbers[i] = 0;
-                numbers[i] = word_t(centre - tile.residual(numbers, z, y, x));
+                numbers[i] = word_t(center - tile.residual(numbers, z, y, x));
             }
         }
         __syncwarp();

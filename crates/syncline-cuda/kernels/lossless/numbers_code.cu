@@ -86,9 +86,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncwarp();
     const bool has_base = first < elements, are_left_out = mask_count + verbatim_count > 0;
-    const word_t base = has_base ? numbers[first] : word_t(0), centre = word_t(plan.centre);
+    const word_t base = has_base ? numbers[first] : word_t(0), center = word_t(plan.center);
     if (are_left_out && has_base) {
-        fill_left_out(numbers, left_out, prediction, base, centre);
+        fill_left_out(numbers, left_out, prediction, base, center);
     }
 
     word_t *to = reinterpret_cast<word_t *>(codes + chunk_number * code_stride) + position;
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t plane = tile.ny * tile.nx;
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         const uint32_t z = i / plane, in_plane = i - z * plane, y = in_plane / tile.nx, x = in_plane - y * tile.nx;
-        word_t code = word_t(prediction.residual(numbers, z, y, x) - centre);
+        word_t code = word_t(prediction.residual(numbers, z, y, x) - center);
         const bool is_left_out = (left_out[i / WARP] >> i % WARP & 1) != 0;
         code = is_left_out || (i == 0 && plan.predictor != 0) ? word_t(0) : code;
         to[i] = code;

@@ -34,7 +34,7 @@ __device__ inline bool read_plan(const NumberRecord &record, uint32_t tiles, Num
     chunk.tuple = plan[2];
     chunk.predictor = plan[3];
     const uint32_t flags = plan[4];
-    chunk.centre = int64_t(words[1]);
+    chunk.center = int64_t(words[1]);
     chunk.parameters[0] = words[2];
     chunk.parameters[1] = words[3];
     chunk.pattern = words[4];
@@ -89,7 +89,7 @@ __device__ inline bool read_bins(const NumberRecord &record, const NumberChunk &
             }
             const uint64_t low = expected + of_zigzag(step);
             expected = low + (width < 64 ? uint64_t(1) << width : 0);
-            bins.lows[count] = (low << shift) + uint64_t(chunk.centre);
+            bins.lows[count] = (low << shift) + uint64_t(chunk.center);
             bins.sizes[count++] = uint16_t(width | shift << 8);
         }
     }

@@ -20,7 +20,7 @@ __device__ inline uint64_t raw_bits_at(const uint32_t *words, uint32_t count, ui
     return width == 64 ? bits : bits & ~(~uint64_t(0) << width);
 }
 
-// Writes the codes of a tile, with the centre added, to `values`. `symbol(i)` is the symbol of bins `i`. Returns the
+// Writes the codes of a tile, with the center added, to `values`. `symbol(i)` is the symbol of bins `i`. Returns the
 // number of their raw bits. Called by the whole warp.
 template <typename Symbol>
 __device__ inline uint64_t read_codes(const NumberChunk &chunk, const NumberBins &bins, const uint8_t *input,
@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     word_t *values = shared[warp_id()];
     if ((facts.meta & 1) != 0) {
         for (uint32_t i = lane_id(); i < elements; i += WARP) {
-            values[i] = word_t(chunk.centre);
+            values[i] = word_t(chunk.center);
         }
     } else {
         const uint8_t *narrow = bytes + own.symbols + facts.symbol;

@@ -122,7 +122,7 @@ pub(super) fn device_plan(plan: &NumberPlan) -> NumberChunk {
         Number::Split => (4, (0, [0; 2])),
     };
     NumberChunk {
-        centre: plan.centre,
+        center: plan.center,
         parameters,
         pattern: plan.pattern.unwrap_or(0),
         mode,

@@ -69,7 +69,7 @@ device_struct! {
     /// What the record of a chunk of numbers states, without its bins and tiles.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct NumberChunk {
-        pub centre: i64,
+        pub center: i64,
         /// Divisor or step, and offset, as bits.
         pub parameters: [u64; 2],
         /// Bits of masked elements.
@@ -101,7 +101,7 @@ device_struct! {
     /// The bins of a chunk of numbers.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct NumberBins {
-        /// The smallest code of each, with the centre added.
+        /// The smallest code of each, with the center added.
         pub lows: [u64; 256],
         /// Raw bits, and the shift times 2^8.
         pub sizes: [u16; 256],

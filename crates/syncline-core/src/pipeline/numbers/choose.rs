@@ -64,7 +64,7 @@ pub(super) fn choose<W: Word>(
     let pattern = likely_pattern(element, elements);
     let sampled: Vec<W> = elements.iter().copied().filter(|word| Some(word.widen()) != pattern).collect();
     let widest = (1 << axes) - 1;
-    let plain = Plan { number: Number::Ordered, pattern: None, predictor: widest, centre: 0, tuple: 1 };
+    let plain = Plan { number: Number::Ordered, pattern: None, predictor: widest, center: 0, tuple: 1 };
     let (mut best, mut least) = (plain, u64::MAX);
     for number in std::iter::once(Number::Ordered).chain(candidates(element, &sampled)) {
         for pattern in std::iter::once(None).chain(pattern.map(Some)) {
@@ -84,8 +84,8 @@ pub(super) fn choose<W: Word>(
             (least, best) = (bits, plan);
         }
     }
-    let centre = memory.commonest(&best, tiles);
-    Plan { centre, ..best }
+    let center = memory.commonest(&best, tiles);
+    Plan { center, ..best }
 }
 
 /// Returns elements that are spread evenly.

@@ -111,7 +111,7 @@ impl<'a, W: Word> Chunk<'a, W> {
             let of_mask = if state.mask == MaskKind::Bitmap { mask_len(&tile) } else { 0 };
             if wanted {
                 if state.constant {
-                    words.fill(W::narrow(self.plan.centre as u64));
+                    words.fill(W::narrow(self.plan.center as u64));
                 } else {
                     let symbols = symbols.take(symbol, of_tile)?;
                     if !self.read_codes(&table, symbols, live, words) {
@@ -226,7 +226,7 @@ impl<'b, 's, 'a, S: Symbol> Reader<'b, 's, 'a, S> {
 struct Table<W> {
     /// The bins of each symbol; of symbols that do not exist, the first one.
     of_symbol: Vec<[u8; 8]>,
-    /// Smallest code plus centre, raw bits, and shift of each bin.
+    /// Smallest code plus center, raw bits, and shift of each bin.
     lows: [W; 256],
     widths: [u8; 256],
     shifts: [u8; 256],
@@ -240,7 +240,7 @@ impl<W: Word> Table<W> {
         of_symbol.resize(if of_symbol.len() <= 256 { 256 } else { 1 << 16 }, [0; 8]);
         let mut table = Self { of_symbol, lows: [W::ZERO; 256], widths: [0; 256], shifts: [0; 256], widest: 0 };
         for (place, bin) in bins.iter().enumerate() {
-            table.lows[place] = W::narrow(bin.low.wrapping_add(plan.centre) as u64);
+            table.lows[place] = W::narrow(bin.low.wrapping_add(plan.center) as u64);
             (table.widths[place], table.shifts[place]) = (bin.width, bin.shift);
             table.widest = table.widest.max(if bin.shift == 0 { bin.width } else { u8::MAX });
         }

@@ -90,15 +90,15 @@ pub(super) fn predict_tile<W: Word>(
         Some(first) if plan.has_bases() => numbers[first],
         _ => last_base,
     };
-    let centre = W::narrow(plan.centre as u64);
+    let center = W::narrow(plan.center as u64);
     if first.is_none() {
         codes.fill(W::ZERO);
     } else {
         let is_any_left_out = left_out.any();
         if is_any_left_out {
-            orders::fill_left_out(numbers, extent, plan.predictor, left_out.ones(), (base, centre));
+            orders::fill_left_out(numbers, extent, plan.predictor, left_out.ones(), (base, center));
         }
-        simd::run(Predict { numbers, codes, other, extent, predictor: plan.predictor, centre });
+        simd::run(Predict { numbers, codes, other, extent, predictor: plan.predictor, center });
         if is_any_left_out && plan.predictor == 0 {
             left_out.ones().for_each(|i| codes[i] = W::ZERO);
         }
@@ -125,7 +125,7 @@ struct Predict<'a, W> {
     other: &'a mut [W],
     extent: [usize; 3],
     predictor: u8,
-    centre: W,
+    center: W,
 }
 
 impl<W: Word> Kernel for Predict<'_, W> {
@@ -133,10 +133,10 @@ impl<W: Word> Kernel for Predict<'_, W> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
-        let Self { numbers, codes, other, extent, predictor, centre } = self;
+        let Self { numbers, codes, other, extent, predictor, center } = self;
         residuals::write_residuals(numbers, extent, predictor, codes, &mut other[..numbers.len()]);
-        if centre != W::ZERO {
-            codes.iter_mut().for_each(|code| *code = code.minus(centre));
+        if center != W::ZERO {
+            codes.iter_mut().for_each(|code| *code = code.minus(center));
         }
         // All residuals but the first one, which is 0, are the same with the base subtracted and without.
         if predictor != 0 {
