@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use syncline::estimate::{Estimate, Sample};
-use syncline::{CompressOptions, Effort};
+use syncline::{Bound, CompressOptions, Effort};
 
 use crate::args::{EstimateArgs, Talk};
 use crate::commands::compress::fill_for;
@@ -64,7 +64,8 @@ pub fn run(args: &EstimateArgs, talk: Talk) -> Outcome {
 }
 
 fn options(args: &EstimateArgs) -> Outcome<CompressOptions> {
-    let options = CompressOptions::default()
+    // Each estimate has its own bound and effort. The sample for all of them has blocks, which all tiles divide.
+    let options = CompressOptions::new(Bound::Rel(1e-3))
         .with_threads(args.limits.threads)
         .with_fill(fill_for(&args.fill, &args.input)?)
         .with_advanced(args.advanced.advanced()?)

@@ -331,7 +331,9 @@ impl<'a> Subject<'a> {
         }
         let failed = |error| Failure::of(input, error);
         let known: Vec<f64> = self.fill_values.iter().copied().filter(|value| !value.is_nan()).collect();
-        let mut options = CompressOptions::default().with_threads(self.args.resources.limits.threads);
+        // The sample has blocks, which tiles of all sizes divide.
+        let sampled = CompressOptions::new(Bound::Rel(BOUNDS[0]));
+        let mut options = sampled.with_threads(self.args.resources.limits.threads);
         options = options.with_fill(if known.is_empty() { Fill::Auto } else { Fill::of(&known).map_err(failed)? });
         if let Some(limit) = self.args.resources.limits.memory_limit {
             options = options.with_memory_limit(limit);

@@ -35,9 +35,7 @@ pub(crate) fn take<S: ReadAt + ?Sized>(
     let grid: [u64; 4] = std::array::from_fn(|axis| dims[axis].div_ceil(tile[axis]));
     let counts = reduced(grid, most / geometry.unclipped_len());
     let positions: [Vec<Range<u64>>; 4] = std::array::from_fn(|axis| {
-        // Tiles that the edge of the array clips are fewer in the array than they would be among a few.
-        let whole = dims[axis] / tile[axis];
-        let spans = spread(if whole < counts[axis] { grid[axis] } else { whole }, counts[axis]);
+        let spans = spread(grid[axis], counts[axis]);
         spans.map(|at| at * tile[axis]..((at + 1) * tile[axis]).min(dims[axis])).collect()
     });
     let extents: [u64; 4] = std::array::from_fn(|axis| positions[axis].iter().map(|span| span.end - span.start).sum());
