@@ -161,13 +161,17 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
 pub(crate) fn stream_obstacle(header: &Header) -> Option<String> {
     let text = "the bound is too small for quantization, so that the stream is lossless, without an index, and made on \
                 the CPU";
-    (header.pipeline == Pipeline::Lossless && header.index != IndexKind::Symbol).then(|| text.into())
+    lacks_index(header).then(|| text.into())
 }
 
 /// Returns the reason why only the CPU decompresses from such a stream, if there is one.
 pub(crate) fn decode_obstacle(header: &Header) -> Option<String> {
-    (header.pipeline == Pipeline::Lossless && header.index != IndexKind::Symbol)
-        .then(|| "lossless streams without an index are decompressed on the CPU".into())
+    lacks_index(header).then(|| "lossless streams without an index are decompressed on the CPU".into())
+}
+
+/// Returns whether a stream is lossless and has no index, without which GPUs cannot work.
+fn lacks_index(header: &Header) -> bool {
+    header.pipeline == Pipeline::Lossless && header.index != IndexKind::Symbol
 }
 
 #[cfg(test)]

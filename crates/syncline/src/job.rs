@@ -52,7 +52,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     }
     // Invalid options are reported before GPUs are opened, whose absence is another error.
     options.validate(element_type)?;
-    let geometry = Geometry::with_tiles(shape, options.tile().unwrap_or(TileSize::Block));
+    let geometry = Geometry::with_tiles(shape, options.tile_without_sample());
     let tasks = geometry.chunks().max(shape.len().div_ceil(SCAN_PART));
     let pool = Pool::new(threads_for(tasks, options.threads()), tasks)?;
     let array = ArraySource::new(source, offset, element_type);

@@ -184,17 +184,19 @@ impl CompressOptions {
         self.advanced.coder.unwrap_or(self.effort.coder())
     }
 
-    /// Returns the size of tiles: the one that was set, or that of the effort; `None` chooses it by a sample. Tiles of
-    /// lossless streams are small, and those with a pointwise bound are no blocks.
+    /// Returns the size of tiles: the one that was set, or that of the effort; `None` chooses it by a sample.
     pub(crate) fn tile(&self) -> Option<TileSize> {
-        let of_effort = match self.effort {
-            Effort::Fast => Some(TileSize::Small),
-            Effort::Best => None,
-            _ => Some(TileSize::Block),
-        };
-        match (self.bound, self.advanced.tile.or(of_effort)) {
-            (Bound::Lossless, _) => Some(TileSize::Small),
-            (Bound::PwRel(_), Some(TileSize::Block)) => Some(TileSize::Large),
+        let by_sample = self.effort == Effort::Best && self.advanced.tile.is_none() && self.bound != Bound::Lossless;
+        (!by_sample).then(|| self.tile_without_sample())
+    }
+
+    /// Returns the size of tiles where no sample can be taken: [`Self::tile`], or blocks. Tiles of lossless streams are
+    /// small, and those with a pointwise bound are no blocks.
+    pub(crate) fn tile_without_sample(&self) -> TileSize {
+        let of_effort = if self.effort == Effort::Fast { TileSize::Small } else { TileSize::Block };
+        match (self.bound, self.advanced.tile.unwrap_or(of_effort)) {
+            (Bound::Lossless, _) => TileSize::Small,
+            (Bound::PwRel(_), TileSize::Block) => TileSize::Large,
             (_, size) => size,
         }
     }

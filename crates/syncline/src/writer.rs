@@ -8,7 +8,7 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{ArrayStats, Bound, Resolved, resolve};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
 use crate::backend::Execution;
@@ -139,7 +139,7 @@ impl<W: Write> Writer<W> {
             Bound::Lossless => Resolved::lossless(),
             _ => resolve(stats, options.rewritable())?,
         };
-        let tile_size = options.tile().unwrap_or(TileSize::Block);
+        let tile_size = options.tile_without_sample();
         let header = header_for(element_type, shape, options, tile_size, &resolved);
         sink.write_all(&header.to_bytes())?;
         let geometry = header.geometry()?;

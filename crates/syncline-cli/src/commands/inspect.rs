@@ -91,29 +91,25 @@ fn rows(description: &Description) -> Vec<(&'static str, String)> {
     ]);
     let verbatim = description.totals.verbatim;
     let verbatim = format!("{} ({})", grouped(verbatim), percent(verbatim, elements));
-    match description.tile_size {
-        TileSize::Block => {
-            rows.extend([("blocks", grouped(description.totals.tiles)), ("verbatim values", verbatim)]);
-        }
-        _ => {
-            rows.extend([
-                ("tiles", tiles(description)),
-                ("verbatim values", verbatim),
-                ("groups", groups(description)),
-            ]);
-        }
-    }
     let part = |part: u64| format!("{}, {}", bytes(part), percent(part, description.compressed_bytes));
     let ChunkReport { codeword_bytes, codebook_bytes, index_bytes, side_bytes, .. } = description.totals;
-    match description.tile_size {
-        TileSize::Block => rows.extend([("rANS words", part(codeword_bytes)), ("tables", part(codebook_bytes))]),
-        _ => {
-            if description.pipeline != Pipeline::Lossless {
-                rows.push(("chunks by scheme", schemes(description)));
-            }
-            let index = format!("{}: {}", description.index, part(index_bytes));
-            rows.extend([("codewords", part(codeword_bytes)), ("codebooks", part(codebook_bytes)), ("index", index)]);
+    if description.tile_size == TileSize::Block {
+        rows.extend([
+            ("blocks", grouped(description.totals.tiles)),
+            ("verbatim values", verbatim),
+            ("rANS words", part(codeword_bytes)),
+            ("tables", part(codebook_bytes)),
+        ]);
+    } else {
+        rows.extend([("tiles", tiles(description)), ("verbatim values", verbatim), ("groups", groups(description))]);
+        if description.pipeline != Pipeline::Lossless {
+            rows.push(("chunks by scheme", schemes(description)));
         }
+        rows.extend([
+            ("codewords", part(codeword_bytes)),
+            ("codebooks", part(codebook_bytes)),
+            ("index", format!("{}: {}", description.index, part(index_bytes))),
+        ]);
     }
     rows.push(("side data", part(side_bytes)));
     rows

@@ -10,7 +10,6 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::compress_bound;
 use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut};
@@ -449,17 +448,13 @@ impl Compressor {
     }
 }
 
-/// Returns the options of the stages on the device. They have blocks if a sample is to choose the size of tiles, or
-/// large tiles with a pointwise bound.
+/// Returns the options of the stages on the device, with the size of tiles that is taken without a sample.
 pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
-    let is_pointwise = matches!(options.bound(), Bound::PwRel(_));
-    let of_queue = if is_pointwise { TileSize::Large } else { TileSize::Block };
-    let tile_size = options.tile().unwrap_or(of_queue);
     DeviceOptions {
         fill: options.fill(),
         rewritable: options.rewritable(),
         interpolates: options.interpolates(),
-        tile_size,
+        tile_size: options.tile_without_sample(),
         ..DeviceOptions::new(options.bound())
     }
 }
