@@ -18,8 +18,8 @@
 // LAST_CLASS_BLOCKS  the same for the codebook of a stream's last class; not fewer
 // RESIDENT_BLOCKS    resident blocks per multiprocessor, for the allocation of registers
 //
-// COOPERATIVE_BLOCKS is 1, and SYMBOLS is at most 1,024. See also huffman/codebook/tree.cuh. All
-// counts of a stream sum to less than 2^26.
+// COOPERATIVE_BLOCKS is 1, and SYMBOLS is at most 4,096. See also huffman/codebook/tree.cuh. All
+// counts of a stream sum to less than 2^24.
 #include "huffman/codebook/small_alphabet_code.cuh"
 #include "device/sync.cuh"
 #include "huffman/codebook/structs.cuh"

@@ -5,7 +5,7 @@
 #include "device/block.cuh"
 
 // Sums of counts, and the sort keys, do not overflow.
-constexpr uint32_t LARGEST_COUNT_LOG2 = 26, LARGEST_COUNT = 1u << LARGEST_COUNT_LOG2;
+constexpr uint32_t LARGEST_COUNT_LOG2 = 24, LARGEST_COUNT = 1u << LARGEST_COUNT_LOG2;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 constexpr uint32_t CODEBOOKS = CLASSES == 1 ? 1 : CLASSES + 1;
 // Counts of a stream, followed by its status.
@@ -19,7 +19,7 @@ constexpr uint32_t LIMIT = SYMBOLS > LARGE_ALPHABET ? MAX_LENGTH_LARGE : MAX_LEN
 constexpr uint32_t MAX_CODEBOOK_BYTES = SYMBOLS + 4;
 // Runs of at least this many equal lengths store the run length as a separate number.
 constexpr uint32_t LONG_RUN = 8;
-static_assert(COOPERATIVE_BLOCKS == 1 && SYMBOLS <= 1024 && THREADS % WARP == 0, "a block is on its own");
+static_assert(COOPERATIVE_BLOCKS == 1 && SYMBOLS <= 4096 && THREADS % WARP == 0, "a block is on its own");
 
 // Dynamic shared memory without the trees.
 struct Shared {
@@ -59,8 +59,9 @@ __device__ inline void read_counts(const uint32_t *counts, uint32_t codebook, ui
 
 // Counts share a bucket if their exponents and leading bits are equal. The key within a bucket holds the other bits and
 // the symbol.
-constexpr uint32_t SYMBOL_BITS = 10, LEADING_BITS = 4, BUCKETS = 512;
-static_assert(SYMBOLS <= 1u << SYMBOL_BITS && (LARGEST_COUNT_LOG2 + 1) << LEADING_BITS <= BUCKETS,
+constexpr uint32_t SYMBOL_BITS = 12, LEADING_BITS = 4, BUCKETS = 512;
+static_assert(SYMBOLS <= 1u << SYMBOL_BITS && LARGEST_COUNT_LOG2 - LEADING_BITS + SYMBOL_BITS <= 32 &&
+                  (LARGEST_COUNT_LOG2 + 1) << LEADING_BITS <= BUCKETS,
               "a bucket for every count");
 static_assert(BUCKETS <= THREADS, "a thread a bucket");
 

@@ -1,4 +1,4 @@
-//! Codebooks of the streams of an encoder, one or more blocks each, for alphabets of up to 1,024 symbols: launcher of
+//! Codebooks of the streams of an encoder, one or more blocks each, for alphabets of up to 4,096 symbols: launcher of
 //! `kernels/huffman/codebook/small_alphabet.cu`.
 
 #![allow(unsafe_code, reason = "kernel launches, and a kernel parameter passed by value")]
@@ -37,7 +37,7 @@ declare_kernels! {
 }
 
 /// Maximum number of symbols in a small alphabet.
-pub(in crate::huffman) const MAX_SYMBOLS: u32 = 1024;
+pub(in crate::huffman) const MAX_SYMBOLS: u32 = 4096;
 /// 32-bit words that the blocks of a codebook exchange: bits and codeword counts of each candidate tree.
 pub(in crate::huffman) const CANDIDATE_TREES_WORDS: usize = CANDIDATE_TREES as usize * 17;
 /// Warps of a block that builds all candidate trees at once, one warp each.
@@ -139,12 +139,18 @@ impl TreeDistribution {
     }
 }
 
+/// Returns whether a block has room for codebooks of so many symbols.
+pub(in crate::huffman) fn fits(symbols: u32, shared_memory: u32) -> bool {
+    let bytes = codebook_shared_bytes(symbols) + tree_shared_bytes(symbols) + STATIC_SHARED;
+    symbols <= MAX_SYMBOLS && bytes <= shared_memory
+}
+
 /// Returns the specializations in use for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let of_classes = |classes| {
-        distributions(classes).iter().map(move |&shape| SmallAlphabetKernels::specialization(shape, 1024, classes))
+    let of = |(symbols, classes)| {
+        distributions(classes).iter().map(move |&shape| SmallAlphabetKernels::specialization(shape, symbols, classes))
     };
-    of_classes(1).chain(of_classes(4)).collect()
+    [(1024, 1), (1024, 4), (MAX_SYMBOLS, 1)].into_iter().flat_map(of).collect()
 }
 
 /// Builds the codebooks of all streams of a batch, serializes them, and chooses between one codebook and several.
@@ -175,7 +181,7 @@ impl SmallAlphabetBuilder {
     ///
     /// # Safety
     /// `counts` is the address of the counts of each stream's classes, each stream's followed by four words. They sum
-    /// to less than 2^26 for each stream. The addresses in `streams` have the lengths given there for `codebooks`.
+    /// to less than 2^24 for each stream. The addresses in `streams` have the lengths given there for `codebooks`.
     pub(in crate::huffman) unsafe fn launch(
         &self,
         stream: &Arc<CudaStream>,
@@ -214,7 +220,7 @@ mod tests {
     #[test]
     fn blocks_fit() {
         for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
-            for symbols in [1, 2, 31, 256, 1000, 1024] {
+            for symbols in [1, 2, 31, 256, 1000, 1024, MAX_SYMBOLS].into_iter().filter(|&s| fits(s, shared_memory)) {
                 for &distribution in [distributions(1), distributions(4)].concat().iter() {
                     for blocks in [1, 2, 3, 10, 100] {
                         let trees = distribution.tree_bytes(symbols, blocks, shared_memory);
@@ -225,7 +231,8 @@ mod tests {
                 }
             }
         }
+        assert!(fits(1024, 48 << 10) && !fits(MAX_SYMBOLS, 64 << 10) && fits(MAX_SYMBOLS, 99 << 10));
         assert_eq!(ALL_TREES_IN_BLOCK.tree_bytes(1024, 1, 227 << 10), 22 * 6144);
-        assert!(ONE_BLOCK.tree_bytes(1024, 100, 227 << 10) * MANY_RESIDENT < 227 << 10);
+        assert!(ONE_BLOCK.tree_bytes(MAX_SYMBOLS, 100, 227 << 10) * MANY_RESIDENT < 227 << 10);
     }
 }

@@ -23,7 +23,9 @@ use crate::huffman::codebook::{CodebookBuilder, DeviceCodebooks};
 
 declare_kernels! {
     /// The kernels of `kernels/huffman/encode/codebooks.cu`.
-    struct CodebookKernels in "huffman/encode/codebooks.cu", of (format: &Format), by (copies: u32) {
+    struct CodebookKernels in "huffman/encode/codebooks.cu",
+        of (format: &Format), by (copies: u32, small_alphabet: bool)
+    {
         const THREADS: u32 = 512;
         /// Minimum number of symbols of a stream that a block counts.
         const PART_SYMBOLS: u32 = 1 << 14;
@@ -31,7 +33,6 @@ declare_kernels! {
         const RESIDENT_BLOCKS: u32 = 3;
         // These kernels do not depend on the length of a segment.
         with FORMAT = format.constants(4096);
-        with SMALL_ALPHABET = is_small_alphabet(format);
         fn codebooks_count(
             symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, classes: Option<In<u8>>, streams: u32,
             parts_in_stream: u32, counts: CUdeviceptr as "Count *", status: CUdeviceptr as "uint32_t *",
@@ -62,13 +63,17 @@ fn counter_bytes(format: &Format) -> u32 {
     4 * format.alphabet * format.class_count()
 }
 
-fn is_small_alphabet(format: &Format) -> bool {
-    format.alphabet <= small_alphabet::MAX_SYMBOLS
+/// Returns whether a block builds a codebook on its own.
+fn is_small_alphabet(format: &Format, shared_memory: u32) -> bool {
+    small_alphabet::fits(format.alphabet, shared_memory)
 }
 
 /// Returns the specializations of a format for the compile check.
 pub(super) fn specializations(format: &Format, shared_memory: u32) -> Vec<Specialization> {
-    let of_copies = |max_copies| CodebookKernels::specialization(format, copies(format, shared_memory, max_copies));
+    let of_copies = |max_copies| {
+        let is_small = is_small_alphabet(format, shared_memory);
+        CodebookKernels::specialization(format, copies(format, shared_memory, max_copies), is_small)
+    };
     let mut all = [MAX_COPIES, MAX_COPIES_FOR_FEW_PARTS].map(of_copies).to_vec();
     all.dedup();
     all
@@ -85,7 +90,8 @@ struct CountKernel {
 
 impl CountKernel {
     fn new(device: &Device, format: &Format, copies: u32) -> Result<Self> {
-        let kernels = CodebookKernels::load(device, format, copies)?;
+        let is_small = is_small_alphabet(format, device.info().shared_memory_per_block);
+        let kernels = CodebookKernels::load(device, format, copies, is_small)?;
         let kernel = &kernels.codebooks_count;
         let shared_memory = counter_bytes(format) * copies;
         kernel.allow_shared_memory(shared_memory)?;
@@ -166,7 +172,8 @@ impl BatchCodebooks {
             let summaries = stream.alloc_zeros(2 * count as usize)?;
             let used = stream.clone_htod(&vec![1_u32; batch.streams as usize])?;
             let status = stream.alloc_zeros(batch.streams as usize)?;
-            let small_alphabet = is_small_alphabet(&format).then(buffers).transpose()?;
+            let may_be_small = format.alphabet <= small_alphabet::MAX_SYMBOLS;
+            let small_alphabet = may_be_small.then(buffers).transpose()?;
             Ok((summaries, stream.alloc_zeros(bytes)?, used, status, small_alphabet))
         };
         let (summaries, bytes, used, status, small_alphabet) = allocate().allocating(bytes as u64)?;
@@ -213,7 +220,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         format.check_symbol::<S>()?;
         let shared_memory = device.info().shared_memory_per_block;
         let copies = [MAX_COPIES, MAX_COPIES_FOR_FEW_PARTS].map(|most| copies(format, shared_memory, most));
-        let strategy = if is_small_alphabet(format) {
+        let strategy = if is_small_alphabet(format, shared_memory) {
             Strategy::Small(SmallAlphabetBuilder::new(device, format.alphabet, format.class_count())?)
         } else {
             Strategy::Large(Box::new(CodebookBuilder::new(device, format.alphabet)?))
