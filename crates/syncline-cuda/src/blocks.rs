@@ -10,6 +10,9 @@ pub use encode::{BlockEncoder, EncodedBatch};
 
 use crate::device::Specialization;
 
+/// Groups of the classes of a level, as in `kernels/blocks/blocks.cuh`.
+const GROUPS: u32 = 3;
+
 /// Returns the specializations for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
     [decode::specializations(), encode::specializations()].concat()

@@ -7,8 +7,9 @@
 // Classes of a level in the order in which they are predicted: 1, 2, 4, 3, 5, 6, 7.
 constexpr uint32_t PASSES = 7;
 __device__ inline uint32_t class_of_pass(uint32_t pass) { return 0x7653421u >> 4 * pass & 7; }
-// Whether the class of this pass is the first of those that are interpolated along as many axes.
-__device__ inline bool begins_group(uint32_t pass) { return pass == 0 || pass == 3 || pass == 6; }
+// Groups of passes: their classes are interpolated along one axis, two, or three, from those of the groups before.
+constexpr uint32_t GROUPS = 3;
+__device__ inline uint32_t first_pass(uint32_t group) { return group < GROUPS ? 3 * group : PASSES; }
 
 // Division by a number from 1 to 2^18 of numbers below 2^18.
 struct SmallDivider {

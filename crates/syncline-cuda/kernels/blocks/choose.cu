@@ -78,9 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     launch_dependents();
     const uint32_t chunk = blockIdx.x, begin = first_of_round(round);
     BlockPlan best = to.plans[chunk];
-    const uint32_t plans = round == 0                       ? first_plans(geometry)
-                           : round == 1 && best.slices == 0 ? 0
-                                                            : plans_of_round(round);
+    const uint32_t plans = plans_of_round(round);
     if (warp_id() < plans) {
         const uint64_t own = uint64_t(chunk) * PLANS + begin + warp_id();
         const uint64_t cost = cost_of(samples.counts + own * blocks::CONTEXTS * blocks::SYMBOLS);
@@ -98,8 +96,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         to.plans[chunk] = best;
         return;
     }
-    for (uint32_t i = 0; i < plans_of_round(round); ++i) {
-        considered.bits[begin + i] = i < plans ? prices[i] : NOT_TRIED;
+    for (uint32_t i = 0; i < plans; ++i) {
+        considered.bits[begin + i] = is_tried(geometry, begin + i, best) ? prices[i] : NOT_TRIED;
     }
     if (round == 1) {
         list_finalists(considered);
@@ -108,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     best.is_on_grid = interpolates == 0 || quantizer->step > 2.0 * quantizer->limit;
     uint32_t cheapest = 0;
     for (uint32_t i = 1; i < plans; ++i) {
-        cheapest = prices[i] < prices[cheapest] ? i : cheapest;
+        cheapest = considered.bits[i] < considered.bits[cheapest] ? i : cheapest;
     }
     to.plans[chunk] = considered_plan(geometry, cheapest, best);
 }

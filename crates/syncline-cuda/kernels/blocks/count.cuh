@@ -3,6 +3,7 @@
 // THREADS  threads of a block
 #pragma once
 #include "blocks/coded.cuh"
+#include "blocks/predict.cuh"
 
 // Symbols of a chunk or of a sample, by context, in shared memory.
 struct SymbolCounts {
@@ -60,14 +61,14 @@ __device__ inline void count_segment(const Code &code_at, const PartSegments &se
     }
 }
 
-// Counts the symbols of a block's codes. Called by the whole block.
+// Counts the symbols of a share of a block's codes. Called by the whole block.
 template <typename Code>
 __device__ inline void count_symbols(const Code &code, const BlockShape &shape, const BlockParts &parts,
-                                     SymbolCounts &counts) {
-    uint32_t ahead = 1 + uniform(warp_id());
+                                     const WorkShare &share, SymbolCounts &counts) {
+    uint32_t ahead = 1 + share.warp();
     for (uint32_t part = 0; part < (parts.has_boxes() ? 1 + parts.boxes : 1); ++part) {
         PartSegments segments(shape, parts, part > 0, part - 1);
-        for (; segments.move(ahead); ahead = THREADS / WARP) {
+        for (; segments.move(ahead); ahead = share.warps()) {
             count_segment(code, segments, counts);
         }
     }

@@ -171,10 +171,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     __shared__ SegmentContexts segments[SEGMENTS];
     __shared__ SegmentLists lists[WARPS];
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request)) {
+    if (!WantedBlock::exists(parsed, request, blockIdx.x)) {
         return;
     }
-    const WantedBlock own(geometry, parsed, request, nullptr);
+    const WantedBlock own(geometry, parsed, request, nullptr, blockIdx.x);
     if (own.record.kind == KIND_RAW) {
         return;
     }

@@ -1,7 +1,9 @@
-// Replaces the codes of blocks by values, level by level from the anchors up, and writes the elements: a block of
-// threads for each block. At the end come the range, masks, and verbatim values.
+// Replaces the codes of blocks by values, level by level from the anchors up, and writes the elements: the range,
+// masks, and at the end verbatim values. Several blocks of threads share a block of elements, but for its coarse
+// levels.
 //
 // THREADS        threads of a block
+// SHARES         blocks of threads for each block of elements
 // See also quantize/stored.cuh.
 #define LOGARITHM 0
 #include "blocks/predict.cuh"
@@ -26,17 +28,17 @@ struct CompactMasks {
     }
 };
 
-// Replaces the codes of a class by values.
+// Replaces a share of the codes of a class by values.
 __device__ inline void reconstruct(const CompactBlock &block, const CompactMasks &masks, const Values &values,
                                    const BlockPlan &plan, const BlockShape &shape, const BlockClass &of,
-                                   Element inverse) {
+                                   Element inverse, const WorkShare &work) {
     const bool is_cubic = plan.is_cubic != 0, is_on_grid = plan.is_on_grid != 0, follows = plan.share != 0;
     const Element share = share_of(plan.share);
     const Around around(shape, of);
     const CompactClass own(shape, of.level, of.number);
     const auto value_at = [&](uint32_t place) { return block.value(place); };
     Element before = Element(0);
-    for_each_element(of, follows, [&](const uint32_t(&at)[3], bool is_first) {
+    for_each_element(of, follows, work, [&](const uint32_t(&at)[3], bool is_first) {
         const uint32_t place = own.place(at);
         const Element plain = predicted(value_at, around, is_cubic, at);
         const Element prediction = follows ? product_plus(share, is_first ? Element(0) : before, plain) : plain;
@@ -49,31 +51,27 @@ __device__ inline void reconstruct(const CompactBlock &block, const CompactMasks
     });
 }
 
-// Replaces the codes of a block by values. Called by the whole block of threads.
-__device__ inline void decode_values(const CompactBlock &block, const CompactMasks &masks, const Values &values,
-                                     const BlockPlan &plan, const BlockShape &shape, const int32_t *anchors) {
-    for (uint32_t i = threadIdx.x; i < shape.anchors(); i += THREADS) {
-        const uint32_t place = anchor_place(shape, i);
-        masks.keep(place, block.code(place));
-        block.set_value(place, value_of(anchors[i], values));
-    }
+// Returns the inverse of the step.
+__device__ inline Element inverse_of(const Values &values) {
 #if ELEMENT_BYTES == 4
-    const Element inverse = Element(1.0 / double(values.step_high));
+    return Element(1.0 / double(values.step_high));
 #else
-    const Element inverse = 1.0 / values.step;
+    return 1.0 / values.step;
 #endif
-    for (uint32_t level = shape.levels; level-- > 0;) {
-        for (uint32_t pass = 0; pass < PASSES; ++pass) {
-            if (begins_group(pass)) {
-                __syncthreads();
-            }
-            const BlockClass of(shape, level, class_of_pass(pass));
-            if (of.elements() > 0) {
-                reconstruct(block, masks, values, plan, shape, of, inverse);
-            }
+}
+
+// Replaces a share of the codes of a group of a level by values, after those of the groups before. Called by the whole
+// block of threads.
+__device__ inline void decode_group(const CompactBlock &block, const CompactMasks &masks, const Values &values,
+                                    const BlockPlan &plan, const BlockShape &shape, uint32_t level, uint32_t group,
+                                    const WorkShare &work) {
+    const Element inverse = inverse_of(values);
+    for (uint32_t pass = first_pass(group); pass < first_pass(group + 1); ++pass) {
+        const BlockClass of(shape, level, class_of_pass(pass));
+        if (of.elements() > 0) {
+            reconstruct(block, masks, values, plan, shape, of, inverse, work);
         }
     }
-    __syncthreads();
 }
 
 // Where the elements of a block are in the array, relative to its first.
@@ -90,9 +88,11 @@ struct RasterPlaces {
     }
 };
 
-// Writes the elements of a block: limits values to the range, and gives masked ones their patterns. A warp writes rows.
+// Writes a share of the elements of a block: limits values to the range, and gives masked ones their patterns. A warp
+// writes rows.
 __device__ inline void write_elements(const CompactBlock &block, const CompactMasks &masks, const Values &values,
-                                      const ParsedBlocks &blocks, const BlockShape &shape, StoredBits *to) {
+                                      const ParsedBlocks &blocks, const BlockShape &shape, const WorkShare &work,
+                                      StoredBits *to) {
     __shared__ CompactClass classes[8];
     if (threadIdx.x < 8) {
         classes[threadIdx.x] = CompactClass(shape, 0, threadIdx.x);
@@ -100,7 +100,7 @@ __device__ inline void write_elements(const CompactBlock &block, const CompactMa
     __syncthreads();
     const uint32_t rows = shape.extent[0] * shape.extent[1];
     const SmallDivider plane(shape.extent[1]);
-    for (uint32_t row = uniform(warp_id()); row < rows; row += THREADS / WARP) {
+    for (uint32_t row = work.warp(); row < rows; row += work.warps()) {
         const uint32_t z = plane.quotient(row), y = row - z * shape.extent[1];
         const uint32_t halved_z = shape.halves(0) ? z / 2 : z, odd = (shape.halves(0) ? z & 1 : 0) | (y & 1) << 1;
         const CompactClass even_class = classes[odd], odd_class = classes[odd | 4];
@@ -122,40 +122,108 @@ __device__ inline void write_elements(const CompactBlock &block, const CompactMa
             }
         }
     }
-    __syncthreads();
 }
 
+// A block of elements that is wanted, and its values.
+struct OwnBlock : WantedBlock {
+    const BlockPlan plan;
+    const BlockShape shape;
+    const CompactBlock block;
+    const CompactMasks masks;
+
+    __device__ inline OwnBlock(const Geometry &geometry, const Parsed &parsed, const ParsedBlocks &blocks,
+                               const Request &request, StoredBits *output, uint32_t number)
+        : WantedBlock(geometry, parsed, request, output, number), plan(blocks.plans[chunk]),
+          shape(tile, geometry, plan.slices), block(blocks, number), masks(blocks, number) {}
+
+    __device__ inline bool is_raw() const { return record.kind == KIND_RAW; }
+};
+
+// The share of the block of elements that this block of threads has, whose number is that of the block by SHARES.
+__device__ inline WorkShare own_share() { return {blockIdx.x % SHARES, SHARES}; }
+
+// Replaces the codes of anchors and of all levels but the finest by values. A block of threads has a block of elements.
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
-    blocks_decode_values(const uint8_t *input, const __grid_constant__ Geometry geometry,
-                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
-                         const __grid_constant__ Values values, const __grid_constant__ Request request,
-                         StoredBits *output) {
+    blocks_decode_coarse(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
+                         const __grid_constant__ ParsedBlocks blocks, const __grid_constant__ Values values,
+                         const __grid_constant__ Request request, StoredBits *output) {
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request)) {
+    if (!WantedBlock::exists(parsed, request, blockIdx.x)) {
         return;
     }
-    const WantedBlock own(geometry, parsed, request, output);
-    const uint32_t elements = own.tile.elements();
-    const RasterPlaces places(own.tile, geometry);
-    if (own.record.kind == KIND_RAW) {
-        const StoredBits *from = reinterpret_cast<const StoredBits *>(input + own.record.raw) + own.position;
-        for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
-            own.to[places(i)] = from[i];
+    const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x);
+    if (own.is_raw()) {
+        return;
+    }
+    const int32_t *anchors = blocks.anchors + uint64_t(own.number) * blocks.anchors_stride;
+    for (uint32_t i = threadIdx.x; i < own.shape.anchors(); i += THREADS) {
+        const uint32_t place = anchor_place(own.shape, i);
+        own.masks.keep(place, own.block.code(place));
+        own.block.set_value(place, value_of(anchors[i], values));
+    }
+    for (uint32_t level = own.shape.levels; level-- > 1;) {
+        for (uint32_t group = 0; group < GROUPS; ++group) {
+            __syncthreads();
+            decode_group(own.block, own.masks, values, own.plan, own.shape, level, group, WorkShare::all());
         }
+    }
+}
+
+// Replaces the codes of a group of the finest level by values, after the coarse levels and the groups before.
+extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
+    blocks_decode_finest(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
+                         const __grid_constant__ ParsedBlocks blocks, const __grid_constant__ Values values,
+                         const __grid_constant__ Request request, uint32_t group, StoredBits *output) {
+    launch_dependents_and_wait();
+    if (!WantedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
         return;
     }
-    const BlockPlan plan = blocks.plans[own.chunk];
-    const BlockShape shape(own.tile, geometry, plan.slices);
-    const CompactBlock block(blocks, own.number);
-    const CompactMasks masks(blocks, own.number);
-    decode_values(block, masks, values, plan, shape, blocks.anchors + uint64_t(own.number) * blocks.anchors_stride);
-    write_elements(block, masks, values, blocks, shape, own.to);
+    const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
+    if (!own.is_raw() && own.shape.levels > 0) {
+        decode_group(own.block, own.masks, values, own.plan, own.shape, 0, group, own_share());
+    }
+}
+
+// Writes the elements of blocks, but for verbatim values.
+extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
+    blocks_write_elements(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                          const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
+                          const __grid_constant__ Values values, const __grid_constant__ Request request,
+                          StoredBits *output) {
+    launch_dependents_and_wait();
+    if (!WantedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
+        return;
+    }
+    const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
+    if (!own.is_raw()) {
+        write_elements(own.block, own.masks, values, blocks, own.shape, own_share(), own.to);
+        return;
+    }
+    const RasterPlaces places(own.tile, geometry);
+    const StoredBits *from = reinterpret_cast<const StoredBits *>(input + own.record.raw) + own.position;
+    for (uint32_t i = own_share().thread(); i < own.tile.elements(); i += own_share().threads()) {
+        own.to[places(i)] = from[i];
+    }
+}
+
+// Writes the verbatim values of blocks over other elements. A block of threads has a block of elements.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    blocks_write_verbatim(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                          const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
+                          const __grid_constant__ Request request, StoredBits *output) {
+    launch_dependents_and_wait();
+    if (!WantedBlock::exists(parsed, request, blockIdx.x)) {
+        return;
+    }
+    const WantedBlock own(geometry, parsed, request, output, blockIdx.x);
+    const uint32_t verbatim = own.record.kind == KIND_RAW ? 0 : own.record.verbatim;
+    const RasterPlaces places(own.tile, geometry);
     const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);
     const StoredBits *list = reinterpret_cast<const StoredBits *>(input + own.record.verbatim_values);
-    const uint32_t first = own.record.verbatim > 0 ? parsed.places[own.number].verbatim : 0;
-    for (uint32_t i = first + threadIdx.x; i < own.record.verbatim; i += THREADS) {
+    const uint32_t first = verbatim > 0 ? parsed.places[own.number].verbatim : 0;
+    for (uint32_t i = first + threadIdx.x; i < verbatim; i += THREADS) {
         const uint32_t place = positions[i] - own.position;
-        if (place >= elements) {
+        if (place >= own.tile.elements()) {
             break;
         }
         own.to[places(place)] = verbatim_bits(list[i], values.origin);

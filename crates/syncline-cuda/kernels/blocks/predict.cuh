@@ -62,14 +62,27 @@ __device__ inline int32_t on_grid(Element prediction, Element inverse) {
     return fabs(rounded) < LIMIT ? int32_t(rounded) : 0;
 }
 
-// Visits the elements of a class: `visit(at, is_first)` for every one, or with `follows` those at a place of each slice
-// in order, by one thread. Called by the whole block of THREADS.
-template <typename Visit> __device__ inline void for_each_element(const BlockClass &of, bool follows, Visit visit) {
+// The part of the work on a block that a block of threads does: every `count`-th item from `number` on.
+struct WorkShare {
+    uint32_t number, count;
+
+    __device__ inline static WorkShare all() { return {0, 1}; }
+    // The first item of this thread or warp, and how many items further the next one is.
+    __device__ inline uint32_t thread() const { return number * THREADS + threadIdx.x; }
+    __device__ inline uint32_t threads() const { return count * THREADS; }
+    __device__ inline uint32_t warp() const { return uniform(number * (THREADS / WARP) + warp_id()); }
+    __device__ inline uint32_t warps() const { return count * (THREADS / WARP); }
+};
+
+// Visits a share of the elements of a class: `visit(at, is_first)` for every one, or with `follows` those at a place of
+// each slice in order, by one thread. Called by the whole block of THREADS.
+template <typename Visit>
+__device__ inline void for_each_element(const BlockClass &of, bool follows, const WorkShare &share, Visit visit) {
     const uint32_t in_slice = of.extent[1] * of.extent[2];
     if (follows || of.extent[2] < WARP) {
         const BoxPlaces places(of.extent[1], of.extent[2]);
         const uint32_t count = follows ? in_slice : of.elements(), slices = follows ? of.extent[0] : 1;
-        for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+        for (uint32_t i = share.thread(); i < count; i += share.threads()) {
             uint32_t at[3];
             places.coordinates(i, at);
             for (uint32_t z = 0; z < slices; ++z) {
@@ -82,7 +95,7 @@ template <typename Visit> __device__ inline void for_each_element(const BlockCla
     // A warp visits a part of a row.
     const uint32_t parts = ceil_div(of.extent[2], WARP), rows = of.extent[0] * of.extent[1];
     const SmallDivider by_parts(parts), by_rows(of.extent[1]);
-    for (uint32_t i = uniform(warp_id()); i < rows * parts; i += THREADS / WARP) {
+    for (uint32_t i = share.warp(); i < rows * parts; i += share.warps()) {
         const uint32_t row = by_parts.quotient(i), z = by_rows.quotient(row);
         const uint32_t at[3] = {z, row - z * of.extent[1], (i - row * parts) * WARP + lane_id()};
         if (at[2] < of.extent[2]) {

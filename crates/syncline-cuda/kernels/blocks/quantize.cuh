@@ -129,9 +129,9 @@ __device__ inline void quantize_anchors(const CodedBlock &block, const Masked &m
     }
 }
 
-// Predicts and quantizes the elements of a class. Called by the whole block.
+// Predicts and quantizes a share of the elements of a class. Called by the whole block.
 __device__ inline void quantize_class(const CodedBlock &block, const Masked &masked, const BlockClass &of,
-                                      const InterpolationStep &constants) {
+                                      const InterpolationStep &constants, const WorkShare &work) {
     const bool is_cubic = block.plan.is_cubic != 0, is_on_grid = block.plan.is_on_grid != 0;
     const bool follows = block.plan.share != 0;
     const Element share = share_of(block.plan.share);
@@ -139,7 +139,7 @@ __device__ inline void quantize_class(const CodedBlock &block, const Masked &mas
     const CompactClass own(block.shape, of.level, of.number);
     const auto value_at = [&](uint32_t place) { return block.values[place]; };
     Element before = Element(0);
-    for_each_element(of, follows, [&](const uint32_t(&in_class)[3], bool is_first) {
+    for_each_element(of, follows, work, [&](const uint32_t(&in_class)[3], bool is_first) {
         const uint32_t at[3] = {of.coordinate(block.shape, 0, in_class[0]), of.coordinate(block.shape, 1, in_class[1]),
                                 of.coordinate(block.shape, 2, in_class[2])};
         const Element wanted = block.wanted(at), plain = predicted(value_at, around, is_cubic, in_class);
@@ -162,48 +162,55 @@ __device__ inline void quantize_class(const CodedBlock &block, const Masked &mas
     });
 }
 
-// Quantizes the elements of a block. Called by the whole block of threads.
-__device__ inline void quantize_block(const CodedBlock &block, const Masked &masked, uint32_t elements,
-                                      int32_t *anchors) {
-    for (uint32_t i = threadIdx.x; i < ceil_div(elements, 32); i += THREADS) {
-        block.missed[i] = 0;
+// Quantizes a share of the elements of a group of a level, after those of the groups before. Called by the whole block.
+__device__ inline void quantize_group(const CodedBlock &block, const Masked &masked, uint32_t level, uint32_t group,
+                                      const InterpolationStep &constants, const WorkShare &work) {
+    for (uint32_t pass = first_pass(group); pass < first_pass(group + 1); ++pass) {
+        const BlockClass of(block.shape, level, class_of_pass(pass));
+        if (of.elements() > 0) {
+            quantize_class(block, masked, of, constants, work);
+        }
     }
-    __syncthreads();
+}
+
+// Quantizes the anchors of a block and its levels but for those below `from`, from the anchors up. Called by the whole
+// block of threads.
+__device__ inline void quantize_levels(const CodedBlock &block, const Masked &masked, uint32_t from, int32_t *anchors) {
     const InterpolationStep constants(block.step);
     quantize_anchors(block, masked, constants, anchors);
-    for (uint32_t level = block.shape.levels; level-- > 0;) {
-        for (uint32_t pass = 0; pass < PASSES; ++pass) {
-            if (begins_group(pass)) {
-                __syncthreads();
-            }
-            const BlockClass of(block.shape, level, class_of_pass(pass));
-            if (of.elements() > 0) {
-                quantize_class(block, masked, of, constants);
-            }
+    for (uint32_t level = block.shape.levels; level-- > from;) {
+        for (uint32_t group = 0; group < GROUPS; ++group) {
+            __syncthreads();
+            quantize_group(block, masked, level, group, constants, WorkShare::all());
         }
     }
     __syncthreads();
 }
 
-// Finds which elements of a block are masked. Called by the whole block of threads.
-__device__ inline Masked find_masked(const CodedBlock &block, const Tile &tile, const Geometry &geometry) {
+// Clears a share of the bits of elements that must be verbatim.
+__device__ inline void clear_missed(const CodedBlock &block, uint32_t elements, const WorkShare &work) {
+    for (uint32_t i = work.thread(); i < ceil_div(elements, 32); i += work.threads()) {
+        block.missed[i] = 0;
+    }
+}
+
+// Whether zeros of the block have a mask if they are many: if they are no fill pattern and are not kept by a grid.
+__device__ inline bool masks_zeros(const CodedBlock &block) {
     bool is_pattern = false;
     for (uint32_t i = 0; i < block.step.pattern_count; ++i) {
         is_pattern |= block.step.patterns[i] == 0;
     }
-    if (is_pattern || block.plan.is_on_grid != 0) {
-        return Masked{block.step, false};
-    }
-    __shared__ uint32_t zeros;
-    if (threadIdx.x == 0) {
-        zeros = 0;
-    }
-    __syncthreads();
+    return !is_pattern && block.plan.is_on_grid == 0;
+}
+
+// Adds the zeros among a share of the elements of a block to `zeros`. Called by the whole block of threads.
+__device__ inline void count_zeros(const CodedBlock &block, const Tile &tile, const Geometry &geometry,
+                                   const WorkShare &work, uint32_t &zeros) {
     const BoxPlaces places(tile.ny, tile.nx);
     const uint32_t elements = tile.elements();
     uint32_t own = 0;
 #pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < elements; i += THREADS) {
+    for (uint32_t i = work.thread(); i < elements; i += work.threads()) {
         uint32_t at[3];
         places.coordinates(i, at);
         const uint64_t place = at[0] * geometry.strides[1] + at[1] * geometry.strides[2] + at[2];
@@ -213,9 +220,4 @@ __device__ inline Masked find_masked(const CodedBlock &block, const Tile &tile, 
     if (lane_id() == 0 && own > 0) {
         atomicAdd(&zeros, own);
     }
-    __syncthreads();
-    const bool has_zeros = zeros > FEW_ZEROS;
-    // The sample finds the masks of several blocks.
-    __syncthreads();
-    return Masked{block.step, has_zeros};
 }

@@ -16,6 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                   const __grid_constant__ BlockSamples samples) {
     __shared__ SymbolCounts counts;
     __shared__ uint64_t warp_sums[THREADS / WARP];
+    __shared__ uint32_t zeros;
     grid_dependency_wait();
     launch_dependents();
     const uint32_t plans = plans_of_round(round), jobs = PIECES_OF_ROUND * plans;
@@ -24,10 +25,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     BlockPlan best = to.plans[chunk];
     const uint32_t own_number = first_of_round(round) + job % plans;
     const uint32_t plan_number = round == 2 ? samples.considered[chunk].finalists[job % plans] : own_number;
-    const bool is_there = round == 0   ? plan_number < first_plans(geometry)
-                          : round == 1 ? best.slices != 0
-                                       : plan_number < TRIED_PLANS;
-    if (number >= sample.pieces || !is_there) {
+    if (number >= sample.pieces || !is_tried(geometry, plan_number, best)) {
         return;
     }
     const Step &step = *quantizer;
@@ -47,13 +45,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                            to.codes + room * samples.piece_elements,
                            samples.bits + room * samples.piece_words,
                            &to.plans[chunk].is_raw};
-    const Masked masked = find_masked(block, piece, geometry);
+    const WorkShare everything = WorkShare::all();
+    if (threadIdx.x == 0) {
+        zeros = 0;
+    }
+    clear_missed(block, elements, everything);
+    __syncthreads();
+    if (masks_zeros(block)) {
+        count_zeros(block, piece, geometry, everything, zeros);
+    }
+    __syncthreads();
+    const Masked masked{step, zeros > FEW_ZEROS};
     for (uint32_t i = threadIdx.x; i < sizeof(counts) / 4; i += THREADS) {
         (&counts.of[0][0])[i] = 0;
     }
     __syncthreads();
-    quantize_block(block, masked, elements, samples.anchors + room * samples.anchors_stride);
-    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockParts(shape, plan), counts);
+    quantize_levels(block, masked, 0, samples.anchors + room * samples.anchors_stride);
+    count_symbols([&](uint32_t place) { return block.codes[place]; }, shape, BlockParts(shape, plan), everything,
+                  counts);
     __syncthreads();
     const uint64_t own_plan = uint64_t(chunk) * PLANS + own_number;
     uint32_t *all = samples.counts + own_plan * (sizeof(counts) / 4);

@@ -8,9 +8,10 @@ constexpr uint32_t PIECES = 4, FEWEST_LOG2 = 12, MOST_LOG2 = 15, SHARE_LOG2 = 7;
 // Pieces that are coded in a round: those with even numbers in the first two, the others in the last.
 constexpr uint32_t PIECES_OF_ROUND = PIECES / 2;
 // Plans of the first round: linear and cubic, without slices and with those along each axis. Those of the second have
-// the other shares. In the last round, the cheapest of all these are coded again.
-constexpr uint32_t FIRST_PLANS = 8, SECOND_PLANS = 2, TRIED_PLANS = blocks::TRIED_PLANS, FINALISTS = blocks::FINALISTS,
-                   PLANS = TRIED_PLANS + FINALISTS;
+// no share of the slice before, along each axis, or all of it. In the last round, the cheapest of all these are coded
+// again.
+constexpr uint32_t AXES = 3, FIRST_PLANS = 2 + 2 * AXES, SECOND_PLANS = AXES + 1, TRIED_PLANS = blocks::TRIED_PLANS,
+                   FINALISTS = blocks::FINALISTS, PLANS = TRIED_PLANS + FINALISTS;
 static_assert(TRIED_PLANS == FIRST_PLANS + SECOND_PLANS, "the launcher knows how many there are");
 
 // The bits of a plan that was not tried.
@@ -60,19 +61,26 @@ struct Sample {
     }
 };
 
-// Returns how many plans of the first round there are.
-__device__ inline uint32_t first_plans(const Geometry &geometry) {
-    return 2 * (1 + (geometry.axes > 1 ? geometry.axes : 0));
+// Returns whether a plan of the first two rounds is tried. `best` is the best of the first.
+__device__ inline bool is_tried(const Geometry &geometry, uint32_t number, const BlockPlan &best) {
+    const uint32_t axes = geometry.axes > 1 ? geometry.axes : 0;
+    return number < FIRST_PLANS          ? number < 2 + 2 * axes
+           : number < FIRST_PLANS + AXES ? number < FIRST_PLANS + axes
+                                         : number < TRIED_PLANS && best.slices != 0;
 }
-// Returns a plan of the first two rounds. `best` is the best of the first, which has slices if there is a second.
+// Returns a plan of the first two rounds. `best` is the best of the first.
 __device__ inline BlockPlan considered_plan(const Geometry &geometry, uint32_t number, BlockPlan best) {
+    // With k axes, slices are along one of the last k.
+    const auto slices = [&](uint32_t axis) { return axis + 1 + AXES - geometry.axes; };
     if (number < FIRST_PLANS) {
         best.is_cubic = number % 2;
-        // With k axes, slices are along one of the last k.
-        best.slices = number < 2 ? 0 : number / 2 + 3 - geometry.axes;
+        best.slices = number < 2 ? 0 : slices(number / 2 - 1);
         best.share = best.slices != 0;
+    } else if (number < FIRST_PLANS + AXES) {
+        best.slices = slices(number - FIRST_PLANS);
+        best.share = 0;
     } else {
-        best.share = 2 * (number - FIRST_PLANS);
+        best.share = 2;
     }
     best.division = DIVISION_BOXES;
     return best;

@@ -13,18 +13,19 @@ struct WantedBlock {
     const uint32_t number, chunk, position; // the number of its first element in its chunk
     StoredBits *const to;
 
+    // Block `number` of the batch.
     __device__ inline WantedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request,
-                                  StoredBits *output)
-        : tile(geometry.tile(request.first_tile + blockIdx.x)), record(parsed.chunks[blockIdx.x / parsed.tiles]),
-          number(blockIdx.x), chunk(number / parsed.tiles),
+                                  StoredBits *output, uint32_t number)
+        : tile(geometry.tile(request.first_tile + number)), record(parsed.chunks[number / parsed.tiles]),
+          number(number), chunk(number / parsed.tiles),
           position(uint32_t(tile.elements_before -
                             geometry.elements_before(request.first_tile + uint64_t(chunk) * parsed.tiles))),
           to(output + (tile.first_element - request.first_element)) {}
 
-    __device__ inline static bool exists(const Parsed &parsed, const Request &request) {
-        const uint64_t in_array = request.first_tile + blockIdx.x;
+    __device__ inline static bool exists(const Parsed &parsed, const Request &request, uint32_t number) {
+        const uint64_t in_array = request.first_tile + number;
         return in_array >= request.tiles_start && in_array < request.tiles_end &&
-               chunk_is_valid(parsed, blockIdx.x / parsed.tiles);
+               chunk_is_valid(parsed, number / parsed.tiles);
     }
 };
 

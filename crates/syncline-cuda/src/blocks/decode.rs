@@ -10,6 +10,7 @@ use syncline_core::contexts::MASKS;
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::blocks::mask_patterns;
 
+use super::GROUPS;
 use super::sizes::Sizes;
 use super::structs::{BlockPlan, BlockTables, DECODE_TABLE_BYTES, NEAR_TABLES, ParsedBlocks};
 use crate::container::parse::{Hashing, Records, device_records};
@@ -48,14 +49,27 @@ declare_kernels! {
 }
 
 declare_kernels! {
-    /// The kernel of `kernels/blocks/decode_values.cu`.
+    /// The kernels of `kernels/blocks/decode_values.cu`.
     struct ValueKernels in "blocks/decode_values.cu", of (element: ElementType) {
         with ELEMENT_TYPE = element as u32;
         with ELEMENT_BYTES = element.computed().size() as u32;
         with THREADS = DECODE_THREADS;
-        fn blocks_decode_values(
+        with SHARES = SHARES;
+        fn blocks_decode_coarse(
+            geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values, request: Request,
+            output: Out<u8> as "StoredBits *",
+        );
+        fn blocks_decode_finest(
+            geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values, request: Request,
+            group: u32, output: Out<u8> as "StoredBits *",
+        );
+        fn blocks_write_elements(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
             request: Request, output: Out<u8> as "StoredBits *",
+        );
+        fn blocks_write_verbatim(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, request: Request,
+            output: Out<u8> as "StoredBits *",
         );
     }
 }
@@ -67,6 +81,8 @@ const ROLES: u32 = 6;
 const PARSE_THREADS: u32 = 256;
 /// Threads of a block of the kernels that decode: a warp for each unit that a part of a block can have.
 const DECODE_THREADS: u32 = 256;
+/// Blocks of threads that share the values of a block of elements.
+const SHARES: u32 = 8;
 /// Shared memory for the tables of a chunk.
 const NEAR_BYTES: u32 = (NEAR_TABLES * DECODE_TABLE_BYTES) as u32;
 
@@ -236,12 +252,21 @@ impl BlockDecoder {
         };
         let grid = Grid::new(batch.tiles(), DECODE_THREADS).early(true);
         let codes = grid.shared_memory(NEAR_BYTES);
+        let shared = Grid::new(batch.tiles() * SHARES, DECODE_THREADS).early(true);
+        let Self { elements, geometry, values, .. } = self;
         // SAFETY: parsing allocated the results for the batch and validated what they say; `wanted_tiles` has ensured
         // that the output contains the elements of the tiles.
         unsafe {
-            launch!(self.codes.blocks_decode_codes on &stream, codes; input, self.geometry, parsed, blocks, request)?;
-            launch!(self.elements.blocks_decode_values on &stream, grid; input, self.geometry, parsed, blocks,
-                self.values, request, output)
+            launch!(self.codes.blocks_decode_codes on &stream, codes; input, *geometry, parsed, blocks, request)?;
+            launch!(elements.blocks_decode_coarse on &stream, grid; *geometry, parsed, blocks, *values, request,
+                output)?;
+            for group in 0..GROUPS {
+                launch!(elements.blocks_decode_finest on &stream, shared; *geometry, parsed, blocks, *values, request,
+                    group, output)?;
+            }
+            launch!(elements.blocks_write_elements on &stream, shared; input, *geometry, parsed, blocks, *values,
+                request, output)?;
+            launch!(elements.blocks_write_verbatim on &stream, grid; input, *geometry, parsed, *values, request, output)
         }
     }
 }

@@ -10,6 +10,7 @@ use syncline_core::container::Header;
 use syncline_core::contexts::{CONTEXTS, SYMBOLS};
 use syncline_core::geometry::Geometry;
 
+use super::GROUPS;
 use super::sizes::Sizes;
 use super::structs::{
     BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks,
@@ -55,7 +56,20 @@ declare_kernels! {
         with ELEMENT_TYPE = element as u32;
         with ELEMENT_BYTES = element.computed().size() as u32;
         with THREADS = QUANTIZE_THREADS;
-        fn blocks_quantize(
+        with SHARES = SHARES;
+        fn blocks_count_zeros(
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Stored *", first_element: u64,
+            quantizer: In<Step>, to: EncodedBlocks,
+        );
+        fn blocks_quantize_coarse(
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Stored *", first_element: u64,
+            quantizer: In<Step>, to: EncodedBlocks,
+        );
+        fn blocks_quantize_finest(
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Stored *", first_element: u64,
+            quantizer: In<Step>, group: u32, to: EncodedBlocks,
+        );
+        fn blocks_count(
             geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const Stored *", first_element: u64,
             quantizer: In<Step>, to: EncodedBlocks,
         );
@@ -110,6 +124,8 @@ declare_kernels! {
 
 /// Threads of the blocks of each kernel.
 const QUANTIZE_THREADS: u32 = 256;
+/// Blocks of threads that share a block of elements.
+const SHARES: u32 = 8;
 const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
 const TABLE_THREADS: u32 = 128;
 /// A warp for each unit of a part.
@@ -170,6 +186,7 @@ pub struct EncodedBatch<'a> {
     missed: CudaViewMut<'a, u32>,
     anchors: CudaViewMut<'a, i32>,
     counts: CudaViewMut<'a, u32>,
+    zeros: CudaViewMut<'a, u32>,
     verbatim: CudaViewMut<'a, u32>,
     events: CudaViewMut<'a, u32>,
     errors: Option<CudaViewMut<'a, ErrorSums>>,
@@ -279,8 +296,16 @@ impl BlockEncoder {
                 launch!(choose.blocks_choose on &stream, Grid::new(chunks, CHOOSE_THREADS);
                     geometry, *batch, &step, interpolates, round, to, sample_argument)?;
             }
-            launch!(quantize.blocks_quantize on &stream, Grid::new(blocks, QUANTIZE_THREADS);
+            let shared = Grid::new(blocks * SHARES, QUANTIZE_THREADS).early(true);
+            launch!(quantize.blocks_count_zeros on &stream, shared; geometry, *batch, &slab.bytes, first_element,
+                &step, to)?;
+            launch!(quantize.blocks_quantize_coarse on &stream, Grid::new(blocks, QUANTIZE_THREADS).early(true);
                 geometry, *batch, &slab.bytes, first_element, &step, to)?;
+            for group in 0..GROUPS {
+                launch!(quantize.blocks_quantize_finest on &stream, shared; geometry, *batch, &slab.bytes,
+                    first_element, &step, group, to)?;
+            }
+            launch!(quantize.blocks_count on &stream, shared; geometry, *batch, &slab.bytes, first_element, &step, to)?;
             launch!(tables.blocks_tables on &stream, Grid::new(chunks, TABLE_THREADS).early(true); to)?;
             let by_blocks = Grid::new(blocks, ENCODE_THREADS).early(true).shared_memory(ENCODE_BYTES);
             launch!(encode.blocks_encode on &stream, by_blocks; geometry, *batch, to)?;
@@ -345,8 +370,9 @@ impl BlockEncoder {
             missed: frame.slice(blocks * bitmap_words)?,
             anchors: frame.slice(blocks * anchors)?,
             counts: frame.zeros(chunks * CONTEXTS * SYMBOLS)?,
-            verbatim: frame.slice(blocks)?,
-            events: frame.slice(blocks)?,
+            zeros: frame.zeros(blocks)?,
+            verbatim: frame.zeros(blocks)?,
+            events: frame.zeros(blocks)?,
             errors: if self.measured { Some(frame.zeros(chunks)?) } else { None },
             table_words: frame.slice(chunks * TABLE_ROOM / 4)?,
             encode_tables: frame.slice(chunks)?,
@@ -372,6 +398,7 @@ impl BlockEncoder {
             missed: made.missed.device_ptr_mut(stream).0,
             anchors: made.anchors.device_ptr_mut(stream).0,
             counts: made.counts.device_ptr_mut(stream).0,
+            zeros: made.zeros.device_ptr_mut(stream).0,
             verbatim: made.verbatim.device_ptr_mut(stream).0,
             events: made.events.device_ptr_mut(stream).0,
             errors: made.errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),

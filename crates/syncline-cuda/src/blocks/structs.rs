@@ -35,7 +35,7 @@ pub(super) const SEGMENT_EVENTS_BYTES: usize = 4 * (SEGMENT + 1 + 4);
 pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
 
 /// Plans that are considered for a chunk with half of its sample, and of these those that are with the other half.
-pub(super) const TRIED_PLANS: usize = 10;
+pub(super) const TRIED_PLANS: usize = 12;
 pub(super) const FINALISTS: usize = 3;
 
 /// Constants that kernels use as `blocks::NAME`, from `blocks/constants.cuh`.
@@ -188,7 +188,8 @@ device_struct! {
         pub(super) anchors: CUdeviceptr as "int32_t *",
         /// Symbols of each context of each chunk.
         pub(super) counts: CUdeviceptr as "uint32_t *",
-        /// Verbatim values and events of each block.
+        /// Zeros, verbatim values, and events of each block; all are 0 before.
+        pub(super) zeros: CUdeviceptr as "uint32_t *",
         pub(super) verbatim: CUdeviceptr as "uint32_t *",
         pub(super) events: CUdeviceptr as "uint32_t *",
         /// Of each chunk; null unless errors are measured.

@@ -59,10 +59,12 @@ pub(super) fn choose<T: Real>(
             best = consider(coder, Plan { slices, share: u8::from(slices.is_some()), cubic, ..plain });
         }
     }
+    // Slices that have nothing in common, such as the coordinates of points, are the worst with that share.
+    for slices in Plan::slices(geometry.axes()).filter(Option::is_some) {
+        consider(coder, Plan { slices, share: 0, ..best });
+    }
     if best.slices.is_some() {
-        for share in [0, 2] {
-            consider(coder, Plan { share, ..best });
-        }
+        consider(coder, Plan { share: 2, ..best });
     }
     tried.truncate(FINALISTS);
     let whole = |(bits, plan)| (bits + cost(coder, others, plan), plan);
