@@ -119,7 +119,7 @@ def decode(stream):
     """Returns the array of a stream of blocks."""
     stream = bytes(stream)
     header = Header(stream)
-    assert header.tile_size == 2 and header.pipeline == 2, "not a stream of blocks"
+    assert header.tile_size == 1 and header.pipeline == 2, "not a stream of blocks"
     table, chunks = struct.unpack_from("<2Q", stream, len(stream) - 32)
     lengths = struct.unpack_from(f"<{chunks}I", stream, table)
     out = np.zeros(header.whole, header.stored_type)

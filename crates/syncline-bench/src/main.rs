@@ -73,7 +73,7 @@ fn parse_effort(text: &str) -> Result<Effort, String> {
 }
 
 fn parse_tile_size(text: &str) -> Result<TileSize, String> {
-    TileSize::ALL.into_iter().find(|size| size.name() == text).ok_or_else(|| "small, large, or block".to_owned())
+    TileSize::ALL.into_iter().find(|size| size.name() == text).ok_or_else(|| "small or block".to_owned())
 }
 
 /// Arguments of what is timed.
@@ -159,8 +159,8 @@ struct Stages {
     /// Bound relative to the range of values, on a GPU
     #[arg(long, default_value = "1e-3", value_parser = parse_bound)]
     rel: f64,
-    /// Sizes of tiles: small, large, or block
-    #[arg(long, value_delimiter = ',', default_value = "small,large", value_parser = parse_tile_size)]
+    /// Sizes of tiles: small or block
+    #[arg(long, value_delimiter = ',', default_value = "small,block", value_parser = parse_tile_size)]
     tile: Vec<TileSize>,
     /// Runs to time
     #[arg(long, default_value_t = 15)]

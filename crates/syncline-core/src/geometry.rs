@@ -5,7 +5,6 @@ mod window;
 
 use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 
 use crate::array::Shape;
 use crate::error::{Error, Result};
@@ -15,10 +14,8 @@ pub use window::Window;
 
 /// Most elements a chunk may have.
 pub const MAX_CHUNK_ELEMENTS: u64 = 1 << 22;
-/// Most elements a tile of any size may have.
-pub const MAX_TILE_ELEMENTS: usize = 4096;
 /// Most elements a tile of [`TileSize::Small`] may have.
-pub const MAX_SMALL_TILE_ELEMENTS: usize = 1024;
+pub const MAX_TILE_ELEMENTS: usize = 1024;
 
 /// The extents of tiles that no edge of the array clips.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,9 +23,6 @@ pub enum TileSize {
     /// 8x8x8, 32x32, or 1,024 elements.
     #[default]
     Small,
-    /// 16x16x16, 64x64, or 4,096 elements: more is predicted inside of a tile, but a part of an array takes larger
-    /// tiles to be decoded. Only in streams with an error bound.
-    Large,
     /// Blocks: up to 64x64x64, 512x512, or 262,144 elements, interpolated level by level, with codes by contexts. The
     /// smallest streams; a part of an array takes the coarse levels of all blocks that it meets. Only in quantized
     /// streams.
@@ -60,16 +54,13 @@ pub fn balanced_extent(most: [usize; 3], log2: u32) -> [usize; 3] {
 }
 
 impl TileSize {
-    /// The sizes of tiles, without blocks.
-    pub const TILES: [Self; 2] = [Self::Small, Self::Large];
     /// All sizes.
-    pub const ALL: [Self; 3] = [Self::Small, Self::Large, Self::Block];
+    pub const ALL: [Self; 2] = [Self::Small, Self::Block];
 
-    /// Returns the name on the command line: `small`, `large`, or `block`.
+    /// Returns the name in descriptions of streams: `small` or `block`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
-            Self::Large => "large",
             Self::Block => "block",
         }
     }
@@ -84,9 +75,6 @@ impl TileSize {
             (Self::Small, 1) => [1, 1, 1024],
             (Self::Small, 2) => [1, 32, 32],
             (Self::Small, _) => [8, 8, 8],
-            (Self::Large, 1) => [1, 1, 4096],
-            (Self::Large, 2) => [1, 64, 64],
-            (Self::Large, _) => [16, 16, 16],
         }
     }
 }
@@ -94,17 +82,6 @@ impl TileSize {
 impl fmt::Display for TileSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for TileSize {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|size| size.name() == name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("unknown tile size '{name}': use one of {names}"))
-        })
     }
 }
 

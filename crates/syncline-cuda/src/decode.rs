@@ -35,7 +35,7 @@ declare_kernels! {
         with LOGARITHM = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
         with SLOTS = format.slots();
-        with WARPS = format.warps();
+        with WARPS = WARPS;
         with MEMORY_BYTES = format.memory_bytes();
         fn decode_any(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, plans: Plans,
@@ -44,10 +44,12 @@ declare_kernels! {
     }
 }
 
+/// Warps of a block of `decode_any`, each with a tile.
+const WARPS: u32 = 2;
 /// Blocks for each multiprocessor that decode what the kernel of ordinary tiles has left over.
 const LISTED_BLOCKS: u32 = 8;
 /// Anchors that a tile has room for, as in `kernels/predict/plans.cuh`.
-const MOST_ANCHORS: u32 = 128;
+const MOST_ANCHORS: u32 = 64;
 /// Lanes of a warp.
 const WARP: u32 = 32;
 
@@ -72,11 +74,6 @@ impl Format {
     /// Bytes of a value that is computed with.
     fn value_bytes(self) -> u64 {
         self.element.computed().size() as u64
-    }
-
-    /// Returns the warps of a block. Those of large tiles take much shared memory.
-    fn warps(self) -> u32 {
-        if self.tile_elements > 1024 { 1 } else { 2 }
     }
 
     /// Returns the strips that a warp has room for: at least those of two bitmaps and of the codes of a tile.
@@ -129,7 +126,7 @@ impl TileDecoder {
     pub fn new(device: &Device, stream: &Arc<CudaStream>, header: &Header, geometry: &Geometry) -> Result<Self> {
         let format = Format::new(header, geometry)?;
         let any = AnyKernels::load(device, format)?;
-        any.decode_any.allow_shared_memory(format.warps() * format.memory_bytes())?;
+        any.decode_any.allow_shared_memory(WARPS * format.memory_bytes())?;
         let units = UnitDecoder::new(device, stream, header, geometry)?;
         Ok(Self {
             units,
@@ -176,8 +173,7 @@ impl TileDecoder {
             vectors: (first.is_multiple_of(written) && row_bytes.is_multiple_of(written)).into(),
             unused: 0,
         };
-        let warps = self.format.warps();
-        let mut blocks = batch.tiles().div_ceil(warps);
+        let mut blocks = batch.tiles().div_ceil(WARPS);
         let parsed = parsed.argument(&stream);
         let plans = plans.argument(&stream);
         if let Some(units) = &self.units {
@@ -185,7 +181,7 @@ impl TileDecoder {
             units.launch(&stream, self.multiprocessors, input, work, output)?;
             blocks = blocks.min(self.multiprocessors * LISTED_BLOCKS);
         }
-        let grid = Grid::new(blocks, warps * 32).shared_memory(warps * self.format.memory_bytes()).early(true);
+        let grid = Grid::new(blocks, WARPS * 32).shared_memory(WARPS * self.format.memory_bytes()).early(true);
         // SAFETY: parsing allocated the arrays of `parsed` for the batch and validated what they say; `check` has
         // ensured that the output contains the elements of the tiles. Plans that are not those of this stream have
         // indices of other tiles, which the caller rules out.
@@ -232,7 +228,7 @@ fn compiled_kinds() -> impl Iterator<Item = (ElementType, bool)> {
 /// Returns the specializations for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
     let formats = compiled_kinds().flat_map(|(element, logarithm)| {
-        let sizes = [512, 1024, 4096].into_iter().filter(move |&size| element.is_computed() || size == 512);
+        let sizes = [512, 1024].into_iter().filter(move |&size| element.is_computed() || size == 512);
         sizes.map(move |tile_elements| Format { element, logarithm, tile_elements })
     });
     let mut all: Vec<_> = formats.map(AnyKernels::specialization).collect();

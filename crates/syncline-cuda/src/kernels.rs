@@ -4,7 +4,7 @@ use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
 use syncline_core::container::{
     ALIGNMENT, ChunkKind, LONGEST_WITHOUT_PIECES, PIECE_LEN, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN,
 };
-use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
+use syncline_core::geometry::MAX_TILE_ELEMENTS;
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::orders::SECOND_ORDER;
 use syncline_core::quantize::mask::MAX_PATTERNS;
@@ -63,7 +63,6 @@ const FILES: &[Source] = headers![
     "container/record.cuh",
     "container/records.cuh",
     "container/xxh3.cuh",
-    "decode/points.cuh",
     "decode/shares.cuh",
     "decode/units.cuh",
     "decode/values.cuh",
@@ -74,7 +73,6 @@ const FILES: &[Source] = headers![
     "device/radix_partition.cuh",
     "device/shared.cuh",
     "device/sync.cuh",
-    "device/tile_threads.cuh",
     "device/warp.cuh",
     "geometry.cuh",
     "huffman/codebook/canonical_code.cuh",
@@ -172,8 +170,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("KIND_LZSS", ChunkKind::Lzss as u64),
     ("ALIGNMENT", ALIGNMENT as u64),
     ("TRAILER_BYTES", TRAILER_LEN as u64),
-    ("MAX_TILE_ELEMENTS", MAX_SMALL_TILE_ELEMENTS as u64),
-    ("MAX_LARGE_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
+    ("MAX_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
     ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
     ("MAX_PATTERNS", MAX_PATTERNS as u64),
     ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),

@@ -237,7 +237,7 @@ fn lines_one_after_another() {
 }
 
 #[test]
-fn every_bound_and_tile_size() {
+fn every_bound() {
     let Some(device) = common::device() else { return };
     let mut share = Share::one_in(5);
     for element in ELEMENTS {
@@ -251,38 +251,8 @@ fn every_bound_and_tile_size() {
             Bound::PwRel(1e-2),
             Bound::PwRel(1e-4),
         ] {
-            for tile_size in TileSize::TILES {
-                if share.takes() {
-                    check(device, &field, &Options::new(bound).with_tiles(tile_size));
-                }
-            }
-        }
-    }
-}
-
-/// Large tiles of every number of axes, clipped ones among them, with everything that tiles can have.
-#[test]
-fn large_tiles_of_every_kind() {
-    let Some(device) = common::device() else { return };
-    let mut share = Share::all().if_tiny(5, 0);
-    for element in ELEMENTS {
-        for extents in unless_tiny([&[33, 40, 70][..], &[150, 230], &[20_001]], [&[17, 20, 33], &[66, 90], &[6001]]) {
-            let field = Field::smooth(element, extents, 0.001);
-            let holes = field
-                .clone()
-                .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
-                .with("spikes", |i| (i % 1009 == 5).then_some(60.0));
-            let rewritable = Options { rewritable: true, ..Options::new(Bound::Abs(1e-3)) };
-            for (field, options) in [
-                (&field, Options::new(Bound::Rel(1e-3))),
-                (&holes, Options::new(Bound::Abs(1e-2))),
-                (&holes, Options::new(Bound::PwRel(1e-2))),
-                (&field, rewritable),
-                (&field, Options::new(Bound::Psnr(70.0))),
-            ] {
-                if share.takes() {
-                    check(device, field, &options.with_tiles(TileSize::Large));
-                }
+            if share.takes() {
+                check(device, &field, &Options::new(bound));
             }
         }
     }

@@ -119,11 +119,9 @@ fn waves_of_every_type_have_the_bytes_of_the_cpu() {
                 (0.5, Bound::Psnr(45.0)),
                 (0.02, if element.is_float() { Bound::PwRel(3e-2) } else { Bound::Abs(width / 3.0) }),
             ] {
-                for tile_size in [TileSize::Small, TileSize::Large] {
-                    if share.takes() {
-                        let field = waves(&format!("noise {noise}"), element, extents, noise, |_| None);
-                        check(device, &field, &Options::new(bound).with_tiles(tile_size));
-                    }
+                if share.takes() {
+                    let field = waves(&format!("noise {noise}"), element, extents, noise, |_| None);
+                    check(device, &field, &Options::new(bound));
                 }
             }
         }

@@ -152,7 +152,6 @@ fn every_kind(element: ElementType, extents: [&[u64]; 3]) {
             with(Bound::Abs(1e-3), Fill::None),
             with(Bound::PwRel(1e-2), Fill::Value(f64::NAN)),
             Options { rewritable: true, ..with(Bound::Abs(1e-2), Fill::Value(-9999.0)) },
-            with(Bound::Abs(1e-2), fill).with_tiles(TileSize::Large),
         ];
         for (kind, options) in all.iter().enumerate() {
             // In tiny runs, each kind once, because each has kernels of its own.

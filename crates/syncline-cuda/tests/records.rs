@@ -13,7 +13,7 @@ use syncline_core::container::{
     ChunkKind, HEADER_LEN, Header, Pieces, RECORD_HEADER_LEN, Sections, SparseList, TileSection, parse_record,
     read_bases, record_kind,
 };
-use syncline_core::geometry::{Tile, TileSize};
+use syncline_core::geometry::Tile;
 use syncline_core::quantize::mask::MaskKind;
 use syncline_cuda::Device;
 use syncline_cuda::container::progress::Progress;
@@ -237,12 +237,11 @@ fn records_of_every_shape_are_the_cpus() {
         let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], unless_tiny(&[100_000], &[20_000])));
         for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], cube, line] {
             let field = Field::smooth(element, extents, 0.01);
-            for tile_size in TileSize::TILES {
-                if share.takes() {
-                    let own = check(device, &field, &Options::new(Bound::Abs(1e-3)).with_tiles(tile_size), 2);
-                    seen.classes += own.classes;
-                    seen.interpolated += own.interpolated;
-                }
+
+            if share.takes() {
+                let own = check(device, &field, &Options::new(Bound::Abs(1e-3)), 2);
+                seen.classes += own.classes;
+                seen.interpolated += own.interpolated;
             }
         }
     }
@@ -256,10 +255,9 @@ fn checksums_of_pieces_are_the_cpus() {
     for (element, extents) in [ElementType::F32, ElementType::F64].into_iter().zip(extents) {
         let noisy = Field::smooth(element, extents, 2.0)
             .with("spikes", |i| (i % 1009 == 5).then_some(f64::INFINITY * if i % 2 == 0 { 1.0 } else { -1.0 }));
-        for tile_size in [TileSize::Small, TileSize::Large] {
-            let seen = check(device, &noisy, &Options::new(Bound::Abs(1e-4)).with_tiles(tile_size), 2);
-            assert!(seen.in_pieces > 0, "{seen:?}");
-        }
+
+        let seen = check(device, &noisy, &Options::new(Bound::Abs(1e-4)), 2);
+        assert!(seen.in_pieces > 0, "{seen:?}");
     }
 }
 
@@ -272,15 +270,14 @@ fn raw_records_and_lists_are_the_cpus() {
             pick((&[100, 100, 170], 1_200_000), unless_tiny((&[30, 30, 50], 35_000), (&[20, 20, 50], 15_000)));
         let infinite = Field::smooth(element, extents, 1.0)
             .with("infinite", |i| (i < smooth_from && i % 8 > 0).then_some(f64::INFINITY));
-        for tile_size in TileSize::TILES {
-            let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)).with_tiles(tile_size) };
-            assert!(check(device, &infinite, &options, 2).raw > 0);
-        }
+
+        let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) };
+        assert!(check(device, &infinite, &options, 2).raw > 0);
+
         let spikes = Field::smooth(element, &[pick(1_400_000, unless_tiny(90_000, 20_000))], 0.001)
             .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
             .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
         assert!(check(device, &spikes, &Options::new(Bound::Abs(1e-3)), 1).verbatim > 0);
-        check(device, &spikes, &Options::new(Bound::Abs(1e-3)).with_tiles(TileSize::Large), 3);
     }
 }
 
@@ -288,14 +285,14 @@ fn raw_records_and_lists_are_the_cpus() {
 fn masks_and_signs_are_the_cpus() {
     let Some(device) = common::device() else { return };
     let scale = pick(20, 1);
-    for (element, tile_size) in [(ElementType::F32, TileSize::Small), (ElementType::F64, TileSize::Large)] {
+    for element in [ElementType::F32, ElementType::F64] {
         let field = Field::smooth(element, pick(&[90, 110, 70], &[20, 40, 45]), 0.01)
             .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
             .with("fill", |i| (i > 15_000 * scale && i < 21_000 * scale).then_some(-9999.0));
         let given = Options { fill: Fill::Value(-9999.0), ..Options::new(Bound::PwRel(1e-3)) };
         for (options, batch) in [(Options::new(Bound::Rel(1e-3)), 2), (Options::new(Bound::PwRel(1e-2)), 1), (given, 2)]
         {
-            assert!(check(device, &field, &options.with_tiles(tile_size), batch).bitmaps > 0);
+            assert!(check(device, &field, &options, batch).bitmaps > 0);
         }
     }
 }

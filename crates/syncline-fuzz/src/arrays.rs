@@ -1,8 +1,6 @@
 //! Arrays and options from the choices of a fuzzer.
 
-use syncline::{
-    Advanced, Bound, Coder, CompressOptions, Effort, ElementType, Fill, IndexKind, Shape, SymbolWidth, TileSize,
-};
+use syncline::{Advanced, Bound, Coder, CompressOptions, Effort, ElementType, Fill, IndexKind, Shape, SymbolWidth};
 
 use syncline_core::array::halves::{to_bf16, to_f16};
 
@@ -73,16 +71,8 @@ impl Case {
         let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::None]);
         let effort = input.choose(&Effort::ALL);
         let coder = input.choose(&Coder::ALL);
-        let tile = input.choose(&[
-            None,
-            Some(TileSize::Small),
-            Some(TileSize::Large),
-            Some(TileSize::Block),
-            Some(TileSize::Block),
-        ]);
         let fill = input.choose(&[Fill::Auto, Fill::None]);
-        let advanced = tile.map_or_else(Advanced::default, |tile| Advanced::default().with_tile(tile));
-        let advanced = advanced
+        let advanced = Advanced::default()
             .with_coder(coder)
             .with_index(index)
             .with_level(1 + input.byte() % 9)

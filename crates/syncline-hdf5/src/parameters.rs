@@ -26,7 +26,7 @@ use std::ffi::c_int;
 
 use syncline::{
     Advanced, Backend, Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, IndexKind, MAX_FILLS, Shape,
-    SymbolWidth, TileSize,
+    SymbolWidth,
 };
 
 /// The number of the filter, from the range that HDF5 leaves to filters that are not registered (docs/HDF5.md).
@@ -215,7 +215,7 @@ pub fn effort_word(effort: Option<Effort>) -> u32 {
 
 /// Number 8: advanced options as hexadecimal digits, each 0 for the default. The first, the least significant one, is
 /// the coder (1 auto, 2 numbers, 3 LZSS, 4 LZSS and Huffman). The others are the level of LZSS, the bytes of its
-/// symbols, the tiles (1 small, 2 large, 3 block), and the index (1 none).
+/// symbols, and the index (1 none).
 #[derive(Clone, Copy)]
 struct Digits(u32);
 
@@ -227,20 +227,14 @@ impl Digits {
     fn of(advanced: Advanced) -> Self {
         let coder = CODERS.iter().position(|&coder| Some(coder) == advanced.coder).map_or(0, |place| place + 1);
         let symbol = advanced.symbol.map_or(0, SymbolWidth::bytes);
-        let tile = match advanced.tile {
-            None => 0,
-            Some(TileSize::Small) => 1,
-            Some(TileSize::Large) => 2,
-            Some(TileSize::Block) => 3,
-        };
         let level = u32::from(advanced.level.unwrap_or(0));
         let index = u32::from(advanced.index == IndexKind::None);
-        Self(coder as u32 | level << 4 | (symbol as u32) << 8 | tile << 12 | index << 16)
+        Self(coder as u32 | level << 4 | (symbol as u32) << 8 | index << 12)
     }
 
     /// Returns the options for this number.
     fn advanced(self) -> Result<Advanced, Error> {
-        let digits: [u32; 5] = std::array::from_fn(|place| self.0 >> (4 * place) & 15);
+        let digits: [u32; 4] = std::array::from_fn(|place| self.0 >> (4 * place) & 15);
         let unknown = || Error::InvalidArgument(format!("the advanced options {:#x} are unknown", self.0));
         let mut advanced = Advanced::default();
         advanced.coder = match digits[0] {
@@ -256,19 +250,12 @@ impl Digits {
             0 => None,
             bytes => Some(SymbolWidth::from_bytes(bytes as usize).ok_or_else(unknown)?),
         };
-        advanced.tile = match digits[3] {
-            0 => None,
-            1 => Some(TileSize::Small),
-            2 => Some(TileSize::Large),
-            3 => Some(TileSize::Block),
-            _ => return Err(unknown()),
-        };
-        advanced.index = match digits[4] {
+        advanced.index = match digits[3] {
             0 => IndexKind::Symbol,
             1 => IndexKind::None,
             _ => return Err(unknown()),
         };
-        if self.0 >> 20 == 0 { Ok(advanced) } else { Err(unknown()) }
+        if self.0 >> 16 == 0 { Ok(advanced) } else { Err(unknown()) }
     }
 }
 
@@ -300,14 +287,12 @@ mod tests {
 
     #[test]
     fn advanced_options_come_back_from_their_number() {
-        for text in
-            ["", "coder=lzss+huffman,level=9", "index=none,tile=large", "coder=auto,symbol=8,tile=small", "tile=block"]
-        {
+        for text in ["", "coder=lzss+huffman,level=9", "index=none", "coder=auto,symbol=8"] {
             let advanced: Advanced = text.parse().unwrap();
             assert_eq!(Digits::of(advanced).advanced().unwrap(), advanced, "{text}");
         }
-        assert_eq!(Digits::of("coder=numbers,level=3,symbol=4,tile=large,index=none".parse().unwrap()).0, 0x12432);
-        for unknown in [5, 10 << 4, 3 << 8, 4 << 12, 2 << 16, 1 << 20] {
+        assert_eq!(Digits::of("coder=numbers,level=3,symbol=4,index=none".parse().unwrap()).0, 0x1432);
+        for unknown in [5, 10 << 4, 3 << 8, 2 << 12, 1 << 16] {
             assert!(Digits(unknown).advanced().is_err(), "{unknown:#x}");
         }
     }

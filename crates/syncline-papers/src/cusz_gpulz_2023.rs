@@ -13,7 +13,7 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
 use syncline_core::container::{HEADER_LEN, Header, read_outline, table_and_trailer};
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::{Geometry, MAX_SMALL_TILE_ELEMENTS, Tile, Window};
+use syncline_core::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile, Window};
 use syncline_core::huffman::IndexKind;
 use syncline_core::mem::scatter::Scatter;
 use syncline_core::pipeline::{
@@ -70,7 +70,7 @@ impl Quantization {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let window = Window::raster(&bytes, 0, &self.geometry);
         let (mut codes, mut rare) = (vec![0; values.len()], Rare::default());
-        let (mut x, mut q) = ([0.0f32; MAX_SMALL_TILE_ELEMENTS], [0i32; MAX_SMALL_TILE_ELEMENTS]);
+        let (mut x, mut q) = ([0.0f32; MAX_TILE_ELEMENTS], [0i32; MAX_TILE_ELEMENTS]);
         for tile in self.geometry.range(0..self.geometry.tiles()) {
             let (x, q) = (&mut x[..tile.len()], &mut q[..tile.len()]);
             window.gather(&tile, x);
@@ -101,7 +101,7 @@ impl Quantization {
         }
         let mut values = vec![0.0; codes.len()];
         let mut residuals = rare.residuals.iter();
-        let (mut x, mut q) = ([0.0f32; MAX_SMALL_TILE_ELEMENTS], [0i32; MAX_SMALL_TILE_ELEMENTS]);
+        let (mut x, mut q) = ([0.0f32; MAX_TILE_ELEMENTS], [0i32; MAX_TILE_ELEMENTS]);
         for tile in self.geometry.range(0..self.geometry.tiles()) {
             let (x, q) = (&mut x[..tile.len()], &mut q[..tile.len()]);
             for (position, residual) in self.positions(&tile).zip(q.iter_mut()) {

@@ -14,7 +14,7 @@ HALVES = [np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)]
 REAL = [*HALVES, np.dtype("f4"), np.dtype("f8")]
 RELATIVE = [1e-2, 1e-3, 1e-4, 1e-5]
 COUNTS = [0, 0.5, 1, 2.99, 4, 16, 1000]
-TILES = ["small", "large", "block"]
+EFFORTS = ("fast", "balanced")
 
 
 def integer_arrays(dtype: np.dtype) -> dict[str, np.ndarray]:
@@ -81,15 +81,15 @@ def compressed(array: np.ndarray, **options: object) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", [*map(np.dtype, INTEGERS)], ids=str)
 def test_bounds_of_integers_hold_exactly(dtype: np.dtype) -> None:
-    for (name, array), tile in zip(integer_arrays(dtype).items(), itertools.cycle(TILES), strict=False):
+    for (name, array), effort in zip(integer_arrays(dtype).items(), itertools.cycle(EFFORTS), strict=False):
         extent = int(array.max()) - int(array.min()) if array.size else 0
         for bound in COUNTS:
             for rewritable in (False, True):
-                back = compressed(array, abs=bound, rewritable=rewritable, advanced={"tile": tile})
+                back = compressed(array, abs=bound, rewritable=rewritable, effort=effort)
                 errors = np.abs(whole(back) - whole(array))
                 assert not array.size or errors.max() <= bound, (name, bound)
         for share in RELATIVE:
-            back = compressed(array, rel=share, advanced={"tile": tile})
+            back = compressed(array, rel=share, effort=effort)
             errors = np.abs(whole(back) - whole(array))
             assert not array.size or errors.max() <= share * extent, (name, share)
             if array.size:
@@ -99,7 +99,7 @@ def test_bounds_of_integers_hold_exactly(dtype: np.dtype) -> None:
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_bounds_of_floats_hold_for_what_is_stored(dtype: np.dtype) -> None:
     bits = np.dtype(f"u{dtype.itemsize}")
-    for (name, array), tile in zip(real_arrays(dtype).items(), itertools.cycle(TILES), strict=False):
+    for (name, array), effort in zip(real_arrays(dtype).items(), itertools.cycle(EFFORTS), strict=False):
         exact = numbers(array)
         finite = np.isfinite(exact)
         minus_zero = (exact == 0) & np.signbit(exact)
@@ -109,7 +109,7 @@ def test_bounds_of_floats_hold_for_what_is_stored(dtype: np.dtype) -> None:
         cases += [({"abs": bound}, np.longdouble(bound)) for bound in (1e-7, 1e-3, 0.25, 5.0)]
         cases += [({"pw_rel": share}, np.longdouble(share) * np.abs(exact[finite])) for share in (0.2, 0.02, 1e-3)]
         for options, limit in cases:
-            back = compressed(array, **options, advanced={"tile": tile})
+            back = compressed(array, **options, effort=effort)
             errors = np.abs(numbers(back)[finite] - exact[finite])
             assert (errors <= limit).all(), (name, options)
             assert (back.view(bits)[kept] == array.view(bits)[kept]).all(), (name, options)

@@ -147,13 +147,6 @@ def test_lossless_streams(gpu, dtype):
     assert back.dtype == array.dtype and to_host(back).tobytes() == array.tobytes()
 
 
-def test_large_tiles(gpu):
-    array, options = field((20, 30, 40)), {"abs": 0.1, "advanced": {"tile": "large"}}
-    expected = syncline.compress(array, device="cpu", **options)
-    assert syncline.compress(to_device(array), device="cuda", **options).to_bytes() == expected
-    np.testing.assert_array_equal(to_host(syncline.decompress(to_device(expected))), syncline.decompress(expected))
-
-
 def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu):
     array, options = field((20, 30, 40)), {"advanced": {"coder": "lzss+huffman", "index": "none"}}
     expected = syncline.compress(array, device="cpu", **options)
@@ -170,24 +163,15 @@ def test_every_coder_writes_the_streams_of_the_cpu(gpu, coder):
     assert stream.to_bytes() == syncline.compress(array, advanced={"coder": coder}, device="cpu")
 
 
-@pytest.mark.parametrize("effort", ["balanced", "best"])
+@pytest.mark.parametrize("effort", ["fast", "balanced", "best"])
 def test_efforts(gpu, effort):
-    array = field((12, 20))
-    expected = syncline.compress(array, abs=0.1, effort=effort, device="cpu")
-    np.testing.assert_array_equal(to_host(syncline.decompress(to_device(expected))), syncline.decompress(expected))
-    assert syncline.compress(to_device(array), abs=0.1, effort=effort, device="cpu") == expected
-    if effort == "balanced":
-        assert Compressor(abs=0.1, effort=effort).compress(to_device(array)).to_bytes() == expected
-
-
-def test_blocks_on_the_device_are_those_of_the_cpu(gpu):
-    array = field((12, 20))
-    blocks = {"advanced": {"tile": "block"}}
-    expected = syncline.compress(array, abs=0.1, device="cpu", **blocks)
+    array, options = field((12, 20)), {"abs": 0.1, "effort": effort}
+    expected = syncline.compress(array, device="cpu", **options)
     back = syncline.decompress(expected, device="cpu")
-    assert syncline.compress(to_device(array), abs=0.1, device="cuda", **blocks).to_bytes() == expected
-    assert Compressor(abs=0.1, **blocks).compress(to_device(array)).to_bytes() == expected
     np.testing.assert_array_equal(to_host(syncline.decompress(to_device(expected), device="cuda")), back)
+    assert syncline.compress(to_device(array), device="cuda", **options).to_bytes() == expected
+    if effort != "best":
+        assert Compressor(**options).compress(to_device(array)).to_bytes() == expected
 
 
 def test_work_without_a_kernel_runs_on_the_cpu(gpu):

@@ -30,5 +30,5 @@ def test_streams_of_blocks_are_as_the_format_states(decode, shape, bound):
     numbers = np.arange(np.prod(shape)).reshape(shape)
     array = (10 * np.sin(numbers * 0.01) + np.cos(numbers * 0.37)).astype("f4")
     array[numbers % 97 < 5] = 0
-    stream = syncline.compress(array, abs=bound, advanced={"tile": "block"})
+    stream = syncline.compress(array, abs=bound)
     assert decode(stream).tobytes() == syncline.decompress(stream).tobytes()

@@ -14,7 +14,7 @@ import syncline
         ({"threads": -1}, ValueError, "threads must be a whole number, or 0 for one per core, not -1"),
         ({"threads": "two"}, TypeError, "threads must be a whole number.*'two'"),
         ({"advanced": {"level": 1.5}}, ValueError, "unknown advanced option level=1.5: use coder="),
-        ({"advanced": {"tiles": "large"}}, ValueError, "unknown advanced option tiles=large: use .*tile=small"),
+        ({"advanced": {"levels": 9}}, ValueError, "unknown advanced option levels=9: use .*level=1-9"),
         ({"memory_limit": -5}, ValueError, "memory_limit must be a number of bytes"),
         ({"memory_limit": "1 GB"}, TypeError, "memory_limit must be a number of bytes"),
         ({"effort": 3}, TypeError, "effort must be a string, not 3"),

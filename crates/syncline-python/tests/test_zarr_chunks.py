@@ -221,7 +221,7 @@ def test_slices_are_read_while_a_thread_rewrites_the_chunk(tmp_path):
         {"advanced": {"level": "high"}},
         {"advanced": {"coder": "x"}},
         {"advanced": "level=9"},
-        {"mode": "abs", "value": 1, "advanced": {"tile": "huge"}},
+        {"mode": "abs", "value": 1, "advanced": {"tile": "small"}},
         {"effort": "slow"},
         {"mode": "abs", "value": 1, "rewritable": "no"},
         {"mode": "abs", "value": 1, "fill": [1, 2, 3, 4, 5]},

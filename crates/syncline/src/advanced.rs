@@ -4,14 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{LEVELS, SymbolWidth};
 use syncline_core::pipeline::Coder;
 
 /// The keys of the text form with their values, for messages.
-const KEYS: &str =
-    "coder=auto|numbers|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8, tile=small|large|block";
+const KEYS: &str = "coder=auto|numbers|lzss|lzss+huffman, index=symbol|none, level=1-9, symbol=auto|1|2|4|8";
 
 /// Single choices of the encoder, for those who have measured that another one than that of the effort serves them
 /// better. `docs/ADVANCED.md` in the repository describes each.
@@ -36,14 +34,12 @@ pub struct Advanced {
     pub level: Option<u8>,
     /// Width of LZSS symbols. By default, it is that of the elements.
     pub symbol: Option<SymbolWidth>,
-    /// Size of the tiles in which values are predicted with an error bound. By default, the one of the effort.
-    pub tile: Option<TileSize>,
 }
 
 impl Default for Advanced {
     /// Returns the choices of the effort, and the symbol index.
     fn default() -> Self {
-        Self { coder: None, index: IndexKind::Symbol, level: None, symbol: None, tile: None }
+        Self { coder: None, index: IndexKind::Symbol, level: None, symbol: None }
     }
 }
 
@@ -73,27 +69,13 @@ impl Advanced {
         Self { symbol, ..self }
     }
 
-    /// Sets the size of the tiles in which values are predicted. Large tiles make streams of smooth fields smaller, but
-    /// a part of an array takes up to eight times as many elements to be decoded. Blocks make them smaller again and
-    /// take more time; any part of one needs about a tenth of it. With a point-wise bound, they stand for large tiles.
-    /// No effect on lossless streams.
-    ///
-    /// By default, tiles are small with the effort fast, and blocks with balanced. With best, a sample of at most 1 Mi
-    /// elements is compressed with all sizes, and the one with the shortest stream is taken;
-    /// [`Writer`](crate::Writer), which does not see the whole array, takes blocks.
-    #[must_use]
-    pub fn with_tile(self, tile: TileSize) -> Self {
-        Self { tile: Some(tile), ..self }
-    }
-
     /// Returns the keys that differ from the default, with their values.
     pub fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let coder = self.coder.map(|coder| ("coder", coder.to_string()));
         let index = (self.index != IndexKind::Symbol).then(|| ("index", self.index.to_string()));
         let level = self.level.map(|level| ("level", level.to_string()));
         let symbol = self.symbol.map(|width| ("symbol", width.bytes().to_string()));
-        let tile = self.tile.map(|size| ("tile", size.to_string()));
-        [coder, index, level, symbol, tile].into_iter().flatten()
+        [coder, index, level, symbol].into_iter().flatten()
     }
 
     /// Sets what a key stands for; `None` if there is no such key, or it has no such value.
@@ -105,7 +87,6 @@ impl Advanced {
             ("level", _) => self.with_level(value.parse().ok().filter(|level| LEVELS.contains(level))?),
             ("symbol", "auto") => self.with_symbol(None),
             ("symbol", _) => self.with_symbol(Some(SymbolWidth::from_bytes(value.parse().ok()?)?)),
-            ("tile", _) => self.with_tile(value.parse().ok()?),
             _ => return None,
         })
     }
@@ -145,19 +126,18 @@ mod tests {
         let indexes = [IndexKind::Symbol, IndexKind::None].map(|index| of().with_index(index));
         let levels = LEVELS.map(|level| of().with_level(level));
         let symbols = SymbolWidth::ALL.map(|width| of().with_symbol(Some(width)));
-        let tiles = [TileSize::Small, TileSize::Large].map(|tile| of().with_tile(tile));
-        let all = [of().with_coder(Coder::Lzss).with_level(9).with_tile(TileSize::Small).with_index(IndexKind::None)];
-        for advanced in coders.into_iter().chain(indexes).chain(levels).chain(symbols).chain(tiles).chain(all) {
+        let all = [of().with_coder(Coder::Lzss).with_level(9).with_index(IndexKind::None)];
+        for advanced in coders.into_iter().chain(indexes).chain(levels).chain(symbols).chain(all) {
             assert_eq!(advanced.to_string().parse::<Advanced>().unwrap(), advanced, "{advanced}");
         }
         assert_eq!(of().to_string(), "");
-        let spaced = " level = 2 , tile=large,tile=small,".parse::<Advanced>().unwrap();
-        assert_eq!(spaced, of().with_level(2).with_tile(TileSize::Small));
+        let spaced = " level = 2 , symbol=4,symbol=8,".parse::<Advanced>().unwrap();
+        assert_eq!(spaced, of().with_level(2).with_symbol(SymbolWidth::from_bytes(8)));
     }
 
     #[test]
     fn unknown_keys_and_values_are_errors_that_list_those_that_exist() {
-        for text in ["level", "level=0", "level=10", "coder=zip", "index=gap", "symbol=3", "tile=huge", "size=4", "=1"]
+        for text in ["level", "level=0", "level=10", "coder=zip", "index=gap", "symbol=3", "tile=small", "size=4", "=1"]
         {
             let error = text.parse::<Advanced>().unwrap_err().to_string();
             assert!(error.contains(text) && error.contains(KEYS), "{error}");

@@ -134,7 +134,7 @@ impl Sample {
             Some(limit) => (limit / 8 / element_type.size() as u64).min(most),
             None => most,
         };
-        // Tiles of another size may be tried, all of which divide large ones.
+        // Tiles may be tried as well, which divide blocks.
         let tile_size = options.tile().unwrap_or(TileSize::Block);
         let array = sample::take(&elements, element_type, &Geometry::with_tiles(shape, tile_size), most)?;
         let mut sample =

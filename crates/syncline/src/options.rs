@@ -159,7 +159,7 @@ impl CompressOptions {
 
     /// Returns the advanced options that were set and change nothing, each with the reason.
     pub fn advanced_without_effect(&self) -> Vec<(&'static str, &'static str)> {
-        let Advanced { coder, index, level, symbol, tile } = self.advanced;
+        let Advanced { coder, index, level, symbol } = self.advanced;
         let is_lossy = self.bound != Bound::Lossless;
         let without_lzss = self.coder() == Coder::Numbers;
         let without_index = self.coder() == Coder::Lzss;
@@ -174,7 +174,6 @@ impl CompressOptions {
                 index != IndexKind::Symbol && !is_lossy && without_index,
                 ("index", "with coder=lzss, which has no index"),
             ),
-            (tile.is_some() && !is_lossy, ("tile", "without an error bound")),
         ];
         checks.into_iter().filter_map(|(is_useless, what)| is_useless.then_some(what)).collect()
     }
@@ -184,20 +183,18 @@ impl CompressOptions {
         self.advanced.coder.unwrap_or(self.effort.coder())
     }
 
-    /// Returns the size of tiles: the one that was set, or that of the effort; `None` chooses it by a sample.
+    /// Returns the size of the tiles of the effort; `None` chooses it by a sample.
     pub(crate) fn tile(&self) -> Option<TileSize> {
-        let by_sample = self.effort == Effort::Best && self.advanced.tile.is_none() && self.bound != Bound::Lossless;
-        (!by_sample).then(|| self.tile_without_sample())
+        let of_effort = self.tile_without_sample();
+        (of_effort == TileSize::Small || self.effort != Effort::Best).then_some(of_effort)
     }
 
-    /// Returns the size of tiles where no sample can be taken: [`Self::tile`], or blocks. Tiles of lossless streams are
-    /// small, and those with a pointwise bound are no blocks.
+    /// Returns the size of tiles where no sample can be taken: [`Self::tile`], or blocks. Lossless streams, and those
+    /// with a pointwise bound, have no blocks.
     pub(crate) fn tile_without_sample(&self) -> TileSize {
-        let of_effort = if self.effort == Effort::Fast { TileSize::Small } else { TileSize::Block };
-        match (self.bound, self.advanced.tile.unwrap_or(of_effort)) {
-            (Bound::Lossless, _) => TileSize::Small,
-            (Bound::PwRel(_), TileSize::Block) => TileSize::Large,
-            (_, size) => size,
+        match (self.bound, self.effort) {
+            (Bound::Lossless | Bound::PwRel(_), _) | (_, Effort::Fast) => TileSize::Small,
+            _ => TileSize::Block,
         }
     }
 

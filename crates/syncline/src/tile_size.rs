@@ -20,8 +20,7 @@ fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
     Fill::of(&values.filter(|value| !value.is_nan() && *value != 0.0).collect::<Vec<f64>>())
 }
 
-/// Returns the size that the options state, or else that of the effort: for the best one, that with which a sample of
-/// the array is compressed best.
+/// Returns the size of the effort: for the best one, that with which a sample of the array is compressed best.
 ///
 /// # Errors
 /// Those of [`compress`](crate::compress).
@@ -32,12 +31,12 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     options: &CompressOptions,
     resolved: &Resolved,
 ) -> Result<TileSize> {
-    let bound = match (options.tile(), resolved.pipeline) {
-        (Some(size), _) => return Ok(size),
-        (None, Pipeline::Lossless) => return Ok(TileSize::Small),
-        (None, Pipeline::LogQuantized) => options.bound(),
-        (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
-    };
+    match options.tile() {
+        Some(size) => return Ok(size),
+        None if resolved.pipeline != Pipeline::Quantized => return Ok(TileSize::Small),
+        None => {}
+    }
+    let bound = Bound::Abs(resolved.abs_bound);
     let sample = sample::take(array, element_type, &Geometry::with_tiles(shape, TileSize::Block), SAMPLE_ELEMENTS)?;
     let fill = match options.fill() {
         Fill::Auto => detected(element_type, resolved)?,
@@ -49,13 +48,6 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         let summary = compress_array(elements, 0, element_type, shape, &inner, |_, _| Ok(size), std::io::sink())?;
         Ok(summary.compressed_bytes)
     };
-    let mut best = (u64::MAX, TileSize::Small);
-    let has_blocks = resolved.pipeline == Pipeline::Quantized;
-    for size in TileSize::ALL.into_iter().filter(|&size| size != TileSize::Block || has_blocks) {
-        let own = bytes(size)?;
-        if own < best.0 {
-            best = (own, size);
-        }
-    }
-    Ok(best.1)
+    let [tiles, blocks] = [bytes(TileSize::Small)?, bytes(TileSize::Block)?];
+    Ok(if blocks < tiles { TileSize::Block } else { TileSize::Small })
 }

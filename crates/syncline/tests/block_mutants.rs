@@ -1,8 +1,7 @@
 //! Damaged records of blocks, with checksums that fit, give an error or an array, and nothing else.
 
 use syncline::{
-    Advanced, ArrayView, Backend, Bound, CompressOptions, DecompressOptions, ElementType, Shape, TileSize, compress,
-    decompress,
+    ArrayView, Backend, Bound, CompressOptions, DecompressOptions, ElementType, Shape, compress, decompress,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -34,10 +33,7 @@ fn streams() -> Vec<Vec<u8>> {
                 })
                 .collect();
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            let options = CompressOptions::new(Bound::Abs(bound))
-                .with_backend(Backend::Cpu)
-                .with_threads(1)
-                .with_advanced(Advanced::default().with_tile(TileSize::Block));
+            let options = CompressOptions::new(Bound::Abs(bound)).with_backend(Backend::Cpu).with_threads(1);
             let view = ArrayView::from_bytes(&bytes, ElementType::F32, Shape::new(shape).unwrap()).unwrap();
             let stream = compress(&view, &options).unwrap();
             // Of raw chunks there is nothing to learn here.

@@ -5,8 +5,8 @@ mod common;
 use common::{Rng, repair_checksums};
 use proptest::prelude::*;
 use syncline::{
-    Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, ElementType, Fill, Shape, TileSize, Writer,
-    compress, decompress, decompress_region, inspect,
+    ArrayView, Bound, CompressOptions, DecompressOptions, Effort, ElementType, Fill, Shape, Writer, compress,
+    decompress, decompress_region, inspect,
 };
 
 const TYPES: [ElementType; 10] = [
@@ -21,6 +21,9 @@ const TYPES: [ElementType; 10] = [
     ElementType::U64,
     ElementType::I64,
 ];
+
+/// The efforts that stand for tiles and for blocks.
+const EFFORTS: [Effort; 2] = [Effort::Fast, Effort::Balanced];
 
 /// An element as an exact number, if it is finite.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -173,9 +176,8 @@ fn every_type_holds_every_bound_for_every_kind_of_array() {
         for (kind, extents) in (0..10).zip(extents.into_iter().cycle()) {
             let bits = array(element, kind, extents.iter().product::<u64>() as usize, kind.into());
             for bound in bounds(element) {
-                for tile in [TileSize::Small, TileSize::Large, TileSize::Block] {
-                    let advanced = Advanced::default().with_tile(tile);
-                    check_array(element, &bits, extents, &options(bound).with_advanced(advanced));
+                for effort in EFFORTS {
+                    check_array(element, &bits, extents, &options(bound).with_effort(effort));
                 }
                 for options in [options(bound).with_rewritable(true), options(bound).with_effort(Effort::Fast)] {
                     check_array(element, &bits, extents, &options);
@@ -194,15 +196,14 @@ proptest! {
             prop::collection::vec(1u64..3000, 1..=1), prop::collection::vec(1u64..60, 2..=2),
             prop::collection::vec(1u64..20, 3..=4),
         ],
-        exponent in -4.0f64..4.5, relative in any::<bool>(), tile in prop::sample::select(TileSize::ALL.to_vec()),
+        exponent in -4.0f64..4.5, relative in any::<bool>(), effort in prop::sample::select(EFFORTS.to_vec()),
         fill in prop::sample::select(vec![vec![], vec![7.0], vec![0.0, 3.0], vec![-1.0, 255.0]]),
         rewritable in any::<bool>(),
     ) {
         let bits = array(element, kind, extents.iter().product::<u64>() as usize, seed.into());
         let size = 10f64.powf(exponent);
         let bound = if relative { Bound::Rel((size / 1e4).min(0.9)) } else { Bound::Abs(size) };
-        let advanced = Advanced::default().with_tile(tile);
-        let options = options(bound).with_advanced(advanced).with_rewritable(rewritable);
+        let options = options(bound).with_effort(effort).with_rewritable(rewritable);
         check_array(element, &bits, &extents, &options.with_fill(Fill::of(&fill).unwrap()));
     }
 }
@@ -246,10 +247,10 @@ fn a_psnr_is_reached_by_what_is_stored() {
 #[test]
 fn rewritten_arrays_do_not_change_again() {
     for element in TYPES {
-        for (kind, tile) in [0, 1, 3, 9].into_iter().flat_map(|kind| TileSize::ALL.map(|tile| (kind, tile))) {
+        for (kind, effort) in [0, 1, 3, 9].into_iter().flat_map(|kind| EFFORTS.map(|effort| (kind, effort))) {
             let bits = array(element, kind, 37 * 41, 5);
             let options = options(Bound::Abs(2.0)).with_rewritable(true);
-            let options = options.with_advanced(Advanced::default().with_tile(tile));
+            let options = options.with_effort(effort);
             let shape = Shape::new(&[37, 41]).unwrap();
             let rewritten = |bytes: &[u8]| {
                 let view = ArrayView::from_bytes(bytes, element, shape).unwrap();
@@ -265,8 +266,8 @@ fn rewritten_arrays_do_not_change_again() {
 fn regions_are_parts_of_the_whole() {
     for element in TYPES {
         let bits = array(element, 3, 30 * 40 * 50, 2);
-        for tile in TileSize::ALL {
-            let options = options(Bound::Rel(0.01)).with_advanced(Advanced::default().with_tile(tile));
+        for effort in EFFORTS {
+            let options = options(Bound::Rel(0.01)).with_effort(effort);
             let stream = check_array(element, &bits, &[30, 40, 50], &options);
             let whole = decompress(&stream, &DecompressOptions::default()).unwrap();
             let part = decompress_region(&stream, &[7..19, 3..33, 11..12], &DecompressOptions::default()).unwrap();
@@ -345,9 +346,9 @@ fn point_wise_bounds_of_integers_are_refused_with_a_hint() {
 #[test]
 fn damage_that_no_checksum_notices_is_harmless() {
     for element in TYPES {
-        for tile in TileSize::ALL {
+        for effort in EFFORTS {
             let bits = array(element, 3, 40 * 50, 8);
-            let options = options(Bound::Rel(0.02)).with_advanced(Advanced::default().with_tile(tile));
+            let options = options(Bound::Rel(0.02)).with_effort(effort);
             let fill = Fill::of(&[3.0, 9.0]).unwrap();
             let stream = check_array(element, &bits, &[40, 50], &options.with_fill(fill));
             let mut rng = Rng(5);

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use common::{Rng, repair_checksums, smooth};
 use syncline::{
     Advanced, ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Effort, ElementType, Error, IndexKind,
-    ReadAt, Reader, Shape, StreamFile, TileSize, WriteAt, compress, decompress,
+    ReadAt, Reader, Shape, StreamFile, WriteAt, compress, decompress,
 };
 
 struct Case {
@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 30] = [
+const CASES: [Case; 29] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_2d_abs_fill", ElementType::F32, &[50, 45], Bound::Abs(0.05), IndexKind::Symbol),
     case("f32_1d_outliers", ElementType::F32, &[1500], Bound::Abs(1e-4), IndexKind::Symbol),
@@ -40,7 +40,6 @@ const CASES: [Case; 30] = [
     case("f32_2d_sparse", ElementType::F32, &[64, 160], Bound::Abs(0.02), IndexKind::Symbol),
     case("f32_6d_rel", ElementType::F32, &[2, 3, 1, 5, 9, 11], Bound::Rel(1e-3), IndexKind::Symbol),
     case("u16_7d_lossless", ElementType::U16, &[4, 2, 3, 2, 5, 6, 20], Bound::Lossless, IndexKind::Symbol),
-    case("f32_3d_rel_large", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_block", ElementType::F32, &[20, 37, 41], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_2d_abs_fill_block", ElementType::F32, &[130, 90], Bound::Abs(0.05), IndexKind::Symbol),
     case("f64_4d_psnr_block", ElementType::F64, &[2, 9, 17, 21], Bound::Psnr(60.0), IndexKind::Symbol),
@@ -51,7 +50,7 @@ const CASES: [Case; 30] = [
     case("f32_2d_abs_rewritable", ElementType::F32, &[50, 45], Bound::Abs(0.03), IndexKind::Symbol),
     case("f32_1d_best_pw_rel", ElementType::F32, &[3000], Bound::PwRel(1e-2), IndexKind::Symbol),
     case("u16_2d_abs", ElementType::U16, &[50, 45], Bound::Abs(4.0), IndexKind::Symbol),
-    case("u8_3d_rel_large", ElementType::U8, &[17, 18, 21], Bound::Rel(0.02), IndexKind::Symbol),
+    case("u8_3d_rel", ElementType::U8, &[17, 18, 21], Bound::Rel(0.02), IndexKind::Symbol),
     case("f16_2d_rel", ElementType::F16, &[50, 45], Bound::Rel(1e-2), IndexKind::Symbol),
     case("bf16_2d_abs_block", ElementType::Bf16, &[130, 90], Bound::Abs(0.5), IndexKind::Symbol),
     case("i64_1d_abs", ElementType::I64, &[3000], Bound::Abs(25.0), IndexKind::Symbol),
@@ -127,14 +126,12 @@ fn write_current(case: &Case) -> Vec<u8> {
         name if name.ends_with("_lzss_huffman") => Coder::LzssHuffman,
         _ => Coder::Numbers,
     };
-    let effort = if case.name.contains("_best") { Effort::Best } else { Effort::Balanced };
-    let advanced = Advanced::default().with_index(case.index).with_coder(pipeline);
-    let advanced = match case.name {
-        name if name.ends_with("_large") => advanced.with_tile(TileSize::Large),
-        name if name.ends_with("_block") => advanced.with_tile(TileSize::Block),
-        _ if effort == Effort::Best => advanced,
-        _ => advanced.with_tile(TileSize::Small),
+    let effort = match case.name {
+        name if name.contains("_best") => Effort::Best,
+        name if name.ends_with("_block") || case.bound == Bound::Lossless => Effort::Balanced,
+        _ => Effort::Fast,
     };
+    let advanced = Advanced::default().with_index(case.index).with_coder(pipeline);
     let options = CompressOptions::new(case.bound).with_effort(effort).with_advanced(advanced);
     compress(&view, &options.with_rewritable(case.name.contains("_rewritable"))).unwrap()
 }

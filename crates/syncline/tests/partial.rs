@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 use syncline::{
-    Advanced, ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Error, ReadAt, SparseBytes, StreamFile,
-    TileSize, compress, compress_bound, compress_into, decompress, decompress_into, decompress_region,
+    Advanced, ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Effort, Error, ReadAt, SparseBytes,
+    StreamFile, compress, compress_bound, compress_into, decompress, decompress_into, decompress_region,
     decompress_region_into,
 };
 
@@ -69,11 +69,11 @@ fn fetch_all(sparse: &mut StreamFile<SparseBytes>, stored: &[u8], region: &[Rang
 }
 
 /// A field of 2^20 elements with some detail, and its stream.
-fn large(tile: TileSize) -> (Vec<f32>, Vec<u8>) {
+fn large(effort: Effort) -> (Vec<f32>, Vec<u8>) {
     let extents = [64, 128, 128];
     let value = |i: u64| (i as f32 * 0.003).sin() * 20.0 + (i / 16384) as f32 + ((i * i) % 97) as f32 * 0.004;
     let field: Vec<f32> = (0..extents.iter().product()).map(value).collect();
-    let options = CompressOptions::new(Bound::Abs(1e-3)).with_advanced(Advanced::default().with_tile(tile));
+    let options = CompressOptions::new(Bound::Abs(1e-3)).with_effort(effort);
     let stored = compress(&ArrayView::new(&field, &extents).unwrap(), &options);
     (field, stored.unwrap())
 }
@@ -98,15 +98,13 @@ proptest! {
     #[test]
     fn a_region_needs_the_missing_ranges_and_no_others(
         (extents, region) in any_region(),
-        tile in prop::sample::select(vec![None, Some(TileSize::Small), Some(TileSize::Block)]),
+        effort in prop::sample::select(vec![None, Some(Effort::Fast), Some(Effort::Balanced)]),
         bound in prop::sample::select(vec![1e-3, 1e-5]),
     ) {
         let field = field(&extents);
-        let options = match tile {
+        let options = match effort {
             None => CompressOptions::new(Bound::Lossless),
-            Some(tile) => {
-                CompressOptions::new(Bound::Abs(bound)).with_advanced(Advanced::default().with_tile(tile))
-            }
+            Some(effort) => CompressOptions::new(Bound::Abs(bound)).with_effort(effort),
         };
         let stored = compress(&ArrayView::new(&field, &extents)?, &options)?;
         let expected = decompress_region(&stored, &region, &self::options())?.into_bytes();
@@ -170,7 +168,7 @@ fn small_regions_of_a_large_chunk_take_two_requests_of_a_few_percent() {
         ([0..32, 40..72, 64..128], [0.35, 0.35], [8, 4]),
     ];
     for (number, (region, shares, most)) in [0, 1].into_iter().flat_map(|n| regions.clone().map(|of| (n, of))) {
-        let (field, stored) = large([TileSize::Small, TileSize::Block][number]);
+        let (field, stored) = large([Effort::Fast, Effort::Balanced][number]);
         let (share, most) = (shares[number], most[number]);
         // What a reader fetches first has the header of the stream and what comes before the codewords.
         let head = stored[..20 << 10].to_vec();
@@ -191,8 +189,8 @@ fn small_regions_of_a_large_chunk_take_two_requests_of_a_few_percent() {
 
 #[test]
 fn damage_is_found_in_the_parts_that_are_read_and_only_there() {
-    for tile in [TileSize::Small, TileSize::Block] {
-        check_damage(&large(tile).1);
+    for effort in [Effort::Fast, Effort::Balanced] {
+        check_damage(&large(effort).1);
     }
 }
 
@@ -227,8 +225,7 @@ fn parts_are_read_wherever_the_words_of_blocks_begin() {
     for spikes in (0..1040).step_by(10) {
         let mut field: Vec<f32> = (0..1 << 19).map(|i: u64| ((i * i) % 97) as f32 * 0.004).collect();
         (0..spikes).for_each(|k| field[k * 499 + 7] = f32::INFINITY);
-        let options =
-            CompressOptions::new(Bound::Abs(1e-1)).with_advanced(Advanced::default().with_tile(TileSize::Block));
+        let options = CompressOptions::new(Bound::Abs(1e-1));
         let stored = compress(&ArrayView::new(&field, &extents).unwrap(), &options).unwrap();
         let source = StreamFile::open(Recorded(stored.clone(), Mutex::default())).unwrap();
         let region = [3..4, 5..6, 7..8];

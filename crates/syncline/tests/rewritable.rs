@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 use syncline::{
-    Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, Element, Fill, TileSize, Writer, compress,
-    decompress,
+    ArrayView, Bound, CompressOptions, DecompressOptions, Effort, Element, Fill, Writer, compress, decompress,
 };
 
 fn round_trip<T: Element>(values: &[T], extents: &[u64], options: &CompressOptions) -> Vec<T> {
@@ -29,10 +28,8 @@ fn options() -> impl Strategy<Value = CompressOptions> {
     ];
     let fills = prop::sample::select(vec![Fill::None, Fill::Auto, Fill::Value(0.0), Fill::Value(-9999.0)]);
     let efforts = prop::sample::select(Effort::ALL.to_vec());
-    let tiles = prop::sample::select(TileSize::ALL.to_vec());
-    (bounds, fills, efforts, tiles).prop_map(|(bound, fill, effort, tile)| {
-        let advanced = Advanced::default().with_tile(tile);
-        let options = CompressOptions::new(bound).with_fill(fill).with_effort(effort).with_advanced(advanced);
+    (bounds, fills, efforts).prop_map(|(bound, fill, effort)| {
+        let options = CompressOptions::new(bound).with_fill(fill).with_effort(effort);
         options.with_rewritable(true).with_threads(1)
     })
 }

@@ -1,4 +1,4 @@
-//! Streams with large tiles and with blocks: bounds, regions, equal bytes from all APIs, and the choice by a sample.
+//! Streams of tiles and of blocks: bounds, regions, equal bytes from all APIs, and the choice by a sample.
 
 mod common;
 
@@ -7,17 +7,19 @@ use std::io::Read;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    Advanced, ArrayStats, ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill,
-    Pipeline, Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
+    ArrayStats, ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill, Pipeline,
+    Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
 };
 
-const SIZES: [TileSize; 2] = [TileSize::Large, TileSize::Block];
+/// The efforts that stand for tiles and for blocks.
+const EFFORTS: [Effort; 2] = [Effort::Fast, Effort::Balanced];
 
-fn sized(size: TileSize, bound: Bound) -> CompressOptions {
-    CompressOptions::new(bound)
-        .with_advanced(Advanced::default().with_tile(size))
-        .with_threads(1)
-        .with_backend(Backend::Cpu)
+fn options(effort: Effort, bound: Bound) -> CompressOptions {
+    CompressOptions::new(bound).with_effort(effort).with_threads(1).with_backend(Backend::Cpu)
+}
+
+fn tile_size(effort: Effort) -> TileSize {
+    if effort == Effort::Fast { TileSize::Small } else { TileSize::Block }
 }
 
 /// Returns a smooth field with fill values, and values that no step serves.
@@ -45,13 +47,13 @@ fn every_type_shape_and_bound_holds() {
     let mut interpolated = 0;
     for extents in EXTENTS {
         for bound in [Bound::Abs(2.0), Bound::Abs(1e-2), Bound::Rel(1e-6), Bound::Psnr(80.0), Bound::PwRel(1e-2)] {
-            for (size, effort, fill) in [
-                (TileSize::Large, Effort::Balanced, Fill::Value(-9999.0)),
-                (TileSize::Large, Effort::Best, Fill::None),
-                (TileSize::Block, Effort::Balanced, Fill::Value(-9999.0)),
-                (TileSize::Block, Effort::Fast, Fill::None),
+            for (effort, fill) in [
+                (Effort::Fast, Fill::Value(-9999.0)),
+                (Effort::Fast, Fill::None),
+                (Effort::Balanced, Fill::Value(-9999.0)),
+                (Effort::Balanced, Fill::None),
             ] {
-                let options = sized(size, bound).with_effort(effort).with_fill(fill);
+                let options = options(effort, bound).with_fill(fill);
                 let values = field(extents, 3);
                 for stream in [
                     check_bound(&as_type::<f32>(&values), extents, &options).0,
@@ -59,9 +61,8 @@ fn every_type_shape_and_bound_holds() {
                 ] {
                     let report = inspect(&stream).unwrap();
                     let expected = match report.pipeline {
-                        Pipeline::Lossless => TileSize::Small,
-                        Pipeline::Quantized => size,
-                        Pipeline::LogQuantized => TileSize::Large,
+                        Pipeline::Quantized => tile_size(effort),
+                        _ => TileSize::Small,
                     };
                     assert_eq!(report.tile_size, expected);
                     interpolated += report.totals.interpolated_tiles;
@@ -80,21 +81,21 @@ proptest! {
         bits in prop::collection::vec(any::<u32>(), 1..9000),
         rows in 1..90u64,
         bound in prop::sample::select(vec![Bound::Abs(1e-2), Bound::Abs(1e9), Bound::Rel(1e-3), Bound::PwRel(1e-3)]),
-        size in prop::sample::select(SIZES.to_vec()),
+        effort in prop::sample::select(EFFORTS.to_vec()),
     ) {
         let values: Vec<f32> = bits.iter().map(|&bits| f32::from_bits(bits)).collect();
         let columns = values.len() as u64 / rows;
-        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &sized(size, bound));
+        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &options(effort, bound));
     }
 
     #[test]
     fn regions_are_cut_from_the_whole(
         extents in prop::collection::vec(1..60u64, 1..=3),
         cuts in prop::collection::vec((0.0..1.0f64, 0.0..1.0f64), 3),
-        size in prop::sample::select(SIZES.to_vec()),
+        effort in prop::sample::select(EFFORTS.to_vec()),
     ) {
         let values = as_type::<f32>(&field(&extents, 7));
-        let (stream, whole) = check_bound(&values, &extents, &sized(size, Bound::Abs(1e-3)));
+        let (stream, whole) = check_bound(&values, &extents, &options(effort, Bound::Abs(1e-3)));
         let whole = whole.to_vec::<f32>().unwrap();
         let region: Vec<_> = extents.iter().zip(&cuts).map(|(&extent, &(a, b))| {
             let (a, b) = ((a * extent as f64) as u64, (b * (extent + 1) as f64) as u64);
@@ -112,17 +113,17 @@ proptest! {
 }
 
 #[test]
-fn every_reader_and_writer_has_large_tiles_and_blocks() {
-    for size in SIZES {
-        check_readers_and_writers(size);
+fn every_reader_and_writer_has_tiles_and_blocks() {
+    for effort in EFFORTS {
+        check_readers_and_writers(effort);
     }
 }
 
-fn check_readers_and_writers(size: TileSize) {
+fn check_readers_and_writers(effort: Effort) {
     let extents = [70, 90, 100];
     let values = as_type::<f32>(&field(&extents, 5));
     let view = ArrayView::new(&values, &extents).unwrap();
-    let options = sized(size, Bound::Abs(1e-3)).with_fill(Fill::Value(-9999.0));
+    let options = options(effort, Bound::Abs(1e-3)).with_fill(Fill::Value(-9999.0));
     let stream = compress(&view, &options).unwrap();
     assert!(compress(&view, &options.clone().with_threads(3)).unwrap() == stream);
     let stats = ArrayStats::of(&view, options.bound(), options.fill()).unwrap();
@@ -144,12 +145,12 @@ fn check_readers_and_writers(size: TileSize) {
     assert!(decompress(&damaged, &DecompressOptions::default()).is_err());
     let salvage = Salvage::open(damaged.as_slice()).unwrap();
     let (report, losses) = salvage.inspect(&DecompressOptions::default()).unwrap();
-    assert_eq!((losses.len(), report.tile_size), (1, size));
+    assert_eq!((losses.len(), report.tile_size), (1, tile_size(effort)));
 }
 
 #[test]
 fn a_sample_chooses() {
-    // Waves as long as a large tile, and noise in which nothing is predicted.
+    // Waves, which blocks serve, and a few noisy values among equal ones, which tiles do.
     let extents = [96, 96, 96];
     let wave = |i: usize| {
         let [z, y, x] = [i / 9216, i / 96 % 96, i % 96].map(|at| at as f32 / 14.0);
@@ -157,22 +158,13 @@ fn a_sample_chooses() {
     };
     let smooth: Vec<f32> = (0..96 * 96 * 96).map(wave).collect();
     let mut rng = Rng(1);
-    let noise: Vec<f32> = smooth.iter().map(|value| value + rng.unit() as f32).collect();
-    let options = sized(TileSize::Large, Bound::Rel(1e-3));
-    for values in [&smooth, &noise] {
+    let mut noise = || rng.unit() as f32;
+    let noisy: Vec<f32> = (0..96 * 96 * 96).map(|_| noise() + noise()).collect();
+    for values in [&smooth, &noisy] {
         let view = ArrayView::new(values, &extents).unwrap();
-        let stream =
-            |effort, advanced| compress(&view, &options.clone().with_effort(effort).with_advanced(advanced)).unwrap();
-        for effort in Effort::ALL {
-            let streams = TileSize::ALL.map(|size| stream(effort, Advanced::default().with_tile(size)));
-            // Only the effort best looks for the shortest stream.
-            let expected = match effort {
-                Effort::Fast => &streams[0],
-                Effort::Best => streams.iter().min_by_key(|stream| stream.len()).unwrap(),
-                _ => &streams[2],
-            };
-            assert!(stream(effort, Advanced::default()) == *expected, "{effort}");
-        }
+        let stream = |effort| compress(&view, &options(effort, Bound::Rel(1e-3))).unwrap();
+        let [tiles, blocks, best] = Effort::ALL.map(stream);
+        assert!(best == if blocks.len() < tiles.len() { blocks } else { tiles });
         // A writer does not see the whole array.
         let options = CompressOptions::new(Bound::Abs(1e-3)).with_effort(Effort::Best);
         let mut writer = Writer::new(Vec::new(), view.element_type(), view.shape(), &options).unwrap();
@@ -180,8 +172,8 @@ fn a_sample_chooses() {
         assert_eq!(inspect(&writer.finish().unwrap()).unwrap().tile_size, TileSize::Block);
     }
     let view = ArrayView::new(&smooth, &extents).unwrap();
-    let best = options.with_effort(Effort::Best).with_advanced(Advanced::default());
-    assert_ne!(inspect(&compress(&view, &best).unwrap()).unwrap().tile_size, TileSize::Small);
+    let best = compress(&view, &options(Effort::Best, Bound::Rel(1e-3))).unwrap();
+    assert_eq!(inspect(&best).unwrap().tile_size, TileSize::Block);
 }
 
 /// All patterns of a header together would be too many fill values.
@@ -201,33 +193,28 @@ fn a_sample_of_an_array_with_fill_values_nan_and_zeros_chooses() {
     let view = ArrayView::new(&values, &[300, 300]).unwrap();
     for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3)] {
         for fill in [Fill::Auto, Fill::None, Fill::Value(1e20)] {
-            let stream = compress(
-                &view,
-                &sized(TileSize::Large, bound)
-                    .with_advanced(Advanced::default())
-                    .with_effort(Effort::Best)
-                    .with_fill(fill),
-            )
-            .unwrap();
+            let stream = compress(&view, &options(Effort::Best, bound).with_fill(fill)).unwrap();
             assert!(decompress(&stream, &DecompressOptions::default()).is_ok());
         }
     }
 }
 
 #[test]
-fn lossless_streams_have_no_choice_of_tiles() {
+fn lossless_streams_have_tiles() {
     let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();
     let view = ArrayView::new(&values, &[100, 100]).unwrap();
-    let lossless = compress(&view, &sized(TileSize::Block, Bound::Lossless)).unwrap();
-    assert!(lossless == compress(&view, &CompressOptions::new(Bound::Lossless)).unwrap());
+    for effort in Effort::ALL {
+        let lossless = compress(&view, &options(effort, Bound::Lossless)).unwrap();
+        assert_eq!(inspect(&lossless).unwrap().tile_size, TileSize::Small);
+    }
 }
 
 #[test]
-fn a_gpu_makes_the_same_large_tiles_or_is_missing() {
+fn a_gpu_makes_the_same_stream_or_is_missing() {
     let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();
     let view = ArrayView::new(&values, &[100, 100]).unwrap();
-    for size in SIZES {
-        let options = sized(size, Bound::Abs(1e-3));
+    for effort in EFFORTS {
+        let options = options(effort, Bound::Abs(1e-3));
         let expected = compress(&view, &options).unwrap();
         match compress(&view, &options.with_backend(Backend::Cuda(CudaDevices::One(0)))) {
             Ok(stream) => assert!(stream == expected),

@@ -1,8 +1,8 @@
 //! Syncline through the public library.
 
 use syncline::{
-    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, StreamFile, TileSize,
-    compress, decompress,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, StreamFile, compress,
+    decompress,
 };
 
 use super::{Codec, Timed, threads_text};
@@ -35,12 +35,9 @@ pub fn efforts(efforts: &[Effort]) -> Vec<Variant> {
     efforts.iter().map(|&effort| advanced(effort.name(), effort, Advanced::default())).collect()
 }
 
-/// Returns the variants whose sizes are compared: each effort, and options that make streams smaller.
+/// Returns the variants whose sizes are compared: each effort.
 pub fn ratio_variants() -> Vec<Variant> {
-    let large = Advanced::default().with_tile(TileSize::Large);
-    let mut variants = efforts(&[Effort::Balanced, Effort::Fast, Effort::Best]);
-    variants.push(advanced("fast, large tiles", Effort::Fast, large));
-    variants
+    efforts(&[Effort::Balanced, Effort::Fast, Effort::Best])
 }
 
 /// Returns variants of lossless compression beside the efforts.

@@ -32,10 +32,10 @@ impl EffortArgs {
 /// Single choices of the encoder.
 #[derive(Clone, Debug, Args)]
 pub struct AdvancedArgs {
-    /// A choice that the effort otherwise stands for, such as tile=large or level=9 (docs/ADVANCED.md); repeatable.
+    /// A choice that the effort otherwise stands for, such as coder=lzss or level=9 (docs/ADVANCED.md); repeatable.
     ///
-    /// The keys and their values: coder=auto|numbers|lzss|lzss+huffman, index=symbol|none, level=1-9,
-    /// symbol=auto|1|2|4|8, and tile=small|large|block.
+    /// The keys and their values: coder=auto|numbers|lzss|lzss+huffman, index=symbol|none, level=1-9, and
+    /// symbol=auto|1|2|4|8.
     #[arg(long, value_name = "KEY=VALUE", env = "SYNCLINE_ADVANCED", hide_env = true, help_heading = ADVANCED)]
     advanced: Vec<String>,
 }

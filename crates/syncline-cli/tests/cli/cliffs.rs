@@ -216,7 +216,6 @@ fn options_without_effect_are_named() {
         ("--abs 1 --advanced level=9", "--advanced level has no effect with an error bound"),
         ("--abs 1 --advanced coder=auto", "--advanced coder has no effect with an error bound"),
         ("--lossless --advanced coder=numbers,symbol=4", "--advanced symbol has no effect without LZSS"),
-        ("--lossless --advanced tile=large", "--advanced tile has no effect without an error bound"),
         ("--lossless --fill -9999", "--fill has no effect with --lossless"),
         ("--lossless --advanced coder=lzss --advanced index=none", "--advanced index has no effect with coder=lzss"),
     ] {
@@ -227,5 +226,4 @@ fn options_without_effect_are_named() {
     assert!(!w.compressed("--lossless --advanced level=9").1.contains("warning"));
     let said = w.compressed("--lossless --advanced coder=auto --advanced level=9,symbol=2,index=symbol").1;
     assert!(!said.contains("warning"), "{said}");
-    assert!(!w.compressed("--abs 1 --advanced tile=small").1.contains("warning"));
 }

@@ -58,13 +58,13 @@ fn a_gpu_that_is_not_there_is_an_error_only_if_asked_for() {
     let w = workshop();
     w.ok("compress x.f32 --shape 60000 --abs 1e-3 -o a.syn");
     w.ok("compress x.f32 --shape 60000 --lossless -o l.syn");
-    w.ok("compress x.f32 --shape 60000 --abs 1 --advanced tile=large -o t.syn");
+    w.ok("compress x.f32 --shape 60000 --abs 1 --effort fast -o t.syn");
     let lines = [
         "compress x.f32 --shape 60000 --abs 1e-3 -o b.syn",
         "compress x.f32 --shape 60000 --lossless -o b.syn",
         "decompress a.syn -o b",
         "decompress l.syn -o b",
-        "compress x.f32 --shape 60000 --abs 1 --advanced tile=large -o b.syn",
+        "compress x.f32 --shape 60000 --abs 1 --effort fast -o b.syn",
         "decompress t.syn -o b",
         "decompress a.syn --region 5:10 -o b",
         "verify x.f32 a.syn",

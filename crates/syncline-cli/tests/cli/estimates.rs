@@ -100,29 +100,17 @@ fn sizes_are_reached() {
 }
 
 #[test]
-fn the_size_of_tiles_is_chosen() {
+fn the_effort_chooses_the_size_of_tiles() {
     let (w, shape, _) = workshop(SMALL);
     let line = format!("compress x.f32 --shape {shape} --rel 1e-3 --force -q -o");
-    let sizes = [
-        ("small", "--advanced tile=small", "small"),
-        ("large", "--advanced tile=large", "large"),
-        ("block", "--advanced tile=block", "block"),
-        ("best", "--effort best", "block"),
-        ("fast", "--effort fast", "small"),
-    ];
-    for (tile, options, expected) in sizes {
-        w.ok(&format!("{line} {tile}.syn {options}"));
-        assert_eq!(json(&w.ok(&format!("inspect {tile}.syn --json")))["tile_size"], expected);
-        let text = String::from_utf8(w.ok(&format!("inspect {tile}.syn"))).unwrap();
+    for (effort, expected) in [("fast", "small"), ("balanced", "block"), ("best", "block")] {
+        w.ok(&format!("{line} {effort}.syn --effort {effort}"));
+        assert_eq!(json(&w.ok(&format!("inspect {effort}.syn --json")))["tile_size"], expected);
+        let text = String::from_utf8(w.ok(&format!("inspect {effort}.syn"))).unwrap();
         let named = if expected == "block" { "\nblocks ".into() } else { format!(" {expected}: ") };
         assert!(text.contains(&named), "{text}");
-        w.ok(&format!("verify x.f32 {tile}.syn -q"));
+        w.ok(&format!("verify x.f32 {effort}.syn -q"));
     }
-    assert!(w.read("best.syn") == w.read("block.syn") && w.read("fast.syn") == w.read("small.syn"));
     w.ok(&format!("{line} none.syn"));
-    assert!(w.read("none.syn") == w.read("block.syn"));
-    let output = w.run(&format!("compress x.f32 --shape {shape} --lossless --advanced tile=large -o l.syn --force"));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    succeeded("--lossless --advanced tile=large", output);
-    assert!(said.contains("--advanced tile has no effect without an error bound"), "{said}");
+    assert!(w.read("none.syn") == w.read("balanced.syn") && w.read("best.syn") == w.read("balanced.syn"));
 }

@@ -50,7 +50,7 @@ pub struct Header {
     pub low: u64,
     /// Bit patterns of elements that are masked, at most four.
     pub patterns: Vec<u64>,
-    /// Size of the tiles. Only quantized streams may have large ones.
+    /// Size of the tiles. Only quantized streams may have blocks.
     pub tile_size: TileSize,
     /// Number of tiles in a chunk.
     pub chunk_tiles: u32,
@@ -93,14 +93,11 @@ impl Header {
         computed_bound(self.element_type, self.abs_bound)
     }
 
-    /// Sets the size of the tiles, and the default number of them in a chunk. Streams that are not quantized have large
+    /// Sets the size of the tiles, and the default number of them in a chunk. Streams that are not quantized have small
     /// tiles in place of blocks.
     #[must_use]
     pub fn with_tile_size(self, tile_size: TileSize) -> Self {
-        let tile_size = match (tile_size, self.pipeline) {
-            (TileSize::Block, Pipeline::LogQuantized | Pipeline::Lossless) => TileSize::Large,
-            (tile_size, _) => tile_size,
-        };
+        let tile_size = if self.pipeline == Pipeline::Quantized { tile_size } else { TileSize::Small };
         Self { tile_size, chunk_tiles: Geometry::with_tiles(self.shape, tile_size).tiles_per_chunk(), ..self }
     }
 
@@ -222,10 +219,7 @@ impl Header {
         if pipeline != Pipeline::Lossless && is_wide && !(has_range && high < MOST_DISTANT) {
             return Err(bad("it has a lossy pipeline for integers that are too far from each other"));
         }
-        if tile_size != 0 && pipeline == Pipeline::Lossless {
-            return Err(bad("it has large tiles, which lossless streams do not have"));
-        }
-        if tile_size == LARGEST_TILE_SIZE && pipeline != Pipeline::Quantized {
+        if tile_size != 0 && pipeline != Pipeline::Quantized {
             return Err(bad("it has blocks, which only quantized streams have"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;

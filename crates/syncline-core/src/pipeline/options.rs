@@ -65,8 +65,8 @@ pub enum Effort {
     /// With an error bound, blocks. Lossless, numbers.
     #[default]
     Balanced,
-    /// With an error bound, blocks, or small or large tiles if these make a sample of the array smaller. Lossless,
-    /// numbers, or LZSS with the longest window for chunks where a sample promises that it is smaller.
+    /// With an error bound, blocks, or small tiles if these make a sample of the array smaller. Lossless, numbers, or
+    /// LZSS with the longest window for chunks where a sample promises that it is smaller.
     Best,
 }
 

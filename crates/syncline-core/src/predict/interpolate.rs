@@ -28,7 +28,7 @@ use crate::quantize::mask::MAX_PATTERNS;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// The most anchors of a tile: two in each row of a two-dimensional one.
-const MAX_ANCHORS: usize = 128;
+const MAX_ANCHORS: usize = 64;
 
 /// Codes of interpolated values have smaller magnitudes, so that they are exact in f32.
 const CODE_LIMIT: u32 = 1 << 22;

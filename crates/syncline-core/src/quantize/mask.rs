@@ -261,20 +261,9 @@ pub(crate) mod tests {
         mask
     }
 
-    /// Extents of tiles of both sizes.
-    fn any_tile() -> impl Strategy<Value = [usize; 3]> {
-        let large = prop_oneof![
-            (9..=16usize, 1..=16usize, 1..=16usize).prop_map(|(z, y, x)| [z, y, x]),
-            (33..=64usize, 1..=64usize).prop_map(|(y, x)| [1, y, x]),
-            Just([16, 16, 16]),
-            Just([1, 1, MAX_TILE_ELEMENTS]),
-        ];
-        prop_oneof![2 => any_extent(), 1 => large]
-    }
-
     proptest! {
         #[test]
-        fn bitmaps_round_trip(extent in any_tile(), seed in any::<u64>(), shift in 0u32..130) {
+        fn bitmaps_round_trip(extent in any_extent(), seed in any::<u64>(), shift in 0u32..130) {
             let len = extent.iter().product();
             let mask = mask_of(seed, len, shift);
             let mut codes = vec![[0xAA]; TileMask::codes_of(len)];
@@ -285,7 +274,7 @@ pub(crate) mod tests {
 
         #[test]
         fn bits_are_transformed_by_the_neighbor_rule(
-            extent in any_tile(), words in prop::collection::vec(any::<u64>(), WORDS),
+            extent in any_extent(), words in prop::collection::vec(any::<u64>(), WORDS),
         ) {
             let [_, ny, nx] = extent;
             let len = extent.iter().product();
@@ -305,7 +294,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn hostile_bitmaps_load(extent in any_tile(), code in -10..10i32) {
+        fn hostile_bitmaps_load(extent in any_extent(), code in -10..10i32) {
             let len = extent.iter().product();
             let mask = TileMask::from_codes(&vec![[code]; TileMask::codes_of(len)], extent);
             prop_assert_eq!(mask.is_some(), (-8..8).contains(&code));

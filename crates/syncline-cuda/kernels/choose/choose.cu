@@ -2,12 +2,9 @@
 // `choose` in syncline_core::pipeline::lossy::sample.
 //
 // WARPS  warps of a block
-// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
-#if ORDINARY
 #include "predict/ordinary.cuh"
-#endif
 #include "strips/sample.cuh"
 
 // Rows of costs of a chunk: a predictor, or a candidate for the scheme.
@@ -138,7 +135,7 @@ __device__ inline void find_thresholds(uint32_t tiles, Decision &decision) {
 }
 
 // Calls `put(row, cost)` with the costs of a tile that candidate `number` of all computes: that of its scheme, if that
-// is not 0, and those of every so many predictors, unless others have computed all. All threads of the tile call this.
+// is not 0, and those of every so many predictors, unless others have computed all. All lanes call this.
 template <typename Put>
 __device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t all, uint32_t scheme, bool has_predictors,
                                     const Plans &plans, const Geometry &geometry, Put put) {
@@ -146,7 +143,7 @@ __device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t al
     const uint32_t verbatim = verbatim_cost(work.quantized.verbatim);
 #pragma unroll 1
     for (uint32_t order = has_predictors ? ORDERS : number; order < ORDERS; order += all) {
-        put(order, lorenzo_cost(work.tile, work.memory.v, predictor_of(order), work.memory.sums) + verbatim);
+        put(order, lorenzo_cost(work.tile, work.memory.v, predictor_of(order)) + verbatim);
     }
 #if !LOGARITHM
     if (scheme != 0) {
@@ -162,7 +159,6 @@ __device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t al
 // What was found of a tile.
 enum class Costs { NONE, OF_PREDICTORS, ALL };
 
-#if ORDINARY
 // Does the same for a whole tile, but that the first candidate takes all predictors. Returns the costs that are found
 // if all candidates do this. Called by the whole warp.
 template <typename Put>
@@ -200,7 +196,6 @@ __device__ inline Costs cost_of_ordinary(TileWork &work, uint32_t number, uint32
     }
     return is_ordinary ? Costs::ALL : Costs::OF_PREDICTORS;
 }
-#endif
 
 // Computes costs of the sampled tiles: row `i` of blocks takes candidate `i` of all tiles, where 0 stands for
 // predictors alone, so that blocks that run side by side do the same; those of a row are shared equally among the
@@ -218,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __shared__ Decision decision;
     __shared__ bool is_last;
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
+    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[warp_id()];
     const uint32_t blocks = gridDim.x / batch.chunks, chunk = blockIdx.x / blocks, first = batch.chunk_first(chunk);
     const Sample sample = Sample::choosing(batch.chunk_first(chunk + 1) - first);
     const bool interpolates = !quantizer->is_lattice;
@@ -226,10 +221,10 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     // Interpolated values are no multiples of the step, as those of a lattice have to be.
     const Step &step = *quantizer;
     candidates = is_lattice(step) ? 0 : candidates;
-    const uint32_t lot = (blockIdx.x - chunk * blocks) * TILES_OF_BLOCK + tile_of_block(), candidate = blockIdx.y,
+    const uint32_t lot = (blockIdx.x - chunk * blocks) * WARPS + warp_id(), candidate = blockIdx.y,
                    number = sample.tile(lot);
     auto put = [&](uint32_t row, uint32_t cost) {
-        if (tile_thread() == 0) {
+        if (lane_id() == 0) {
             costs[row * MOST_SAMPLED + lot] = cost;
         }
     };
@@ -237,11 +232,9 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         TileWork work(step, slab, first_element, geometry, batch.first_tile + first + number, memory);
         const uint32_t scheme = candidate > 0 ? codes >> 4 * (candidate - 1) & 15 : 0;
         Costs found = Costs::NONE;
-#if ORDINARY
         if (geometry.is_unclipped(work.tile)) {
             found = cost_of_ordinary(work, candidate, scheme, schemes, vectors != 0, put);
         }
-#endif
         if (found != Costs::ALL) {
             cost_of_tile(work, candidate, 1 + candidates, scheme, found == Costs::OF_PREDICTORS, plans, geometry, put);
         }

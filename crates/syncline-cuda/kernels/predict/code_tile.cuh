@@ -8,14 +8,10 @@
 #include "strips/scratch.cuh"
 #include "strips/structs.cuh"
 
-// Whether codes have memory beside the integers. Else, the integers are computed again where interpolation was tried
-// and costs more.
-constexpr bool SEPARATE_CODES = TILE_ELEMENTS * ELEMENT_BYTES < 4096 * 8;
-
 // The memory of a tile, in shared memory.
 struct __align__(16) TileMemory {
-    int32_t v[TILE_ELEMENTS]; // integers without the base
-    int32_t separate_codes[SEPARATE_CODES ? TILE_ELEMENTS : 4];
+    int32_t v[TILE_ELEMENTS];     // integers without the base
+    int32_t codes[TILE_ELEMENTS]; // in the order of the strips, followed by zeros up to a whole strip
     // These are not used at the same time.
     union {
         Element values[padded(TILE_ELEMENTS)]; // as they are, then as decoders reconstruct them
@@ -23,15 +19,12 @@ struct __align__(16) TileMemory {
     };
     TileBitmaps bitmaps;
     int32_t lattice[MOST_ANCHORS];
-    TileSums sums;
     uint32_t first_word; // for the caller
 
-    // The codes in the order of the strips, followed by zeros up to a whole strip.
-    __device__ inline int32_t *codes() { return SEPARATE_CODES ? separate_codes : v; }
     // The elements that must be verbatim if the tile is interpolated.
     __device__ inline uint32_t *missed() { return bitmaps.other; }
 };
-static_assert(TILES_OF_BLOCK * sizeof(TileMemory) <= MEMORY_BYTES, "the host gives enough memory");
+static_assert(WARPS * sizeof(TileMemory) <= MEMORY_BYTES, "the host gives enough memory");
 static_assert(sizeof(TileMemory) % 16 == 0, "the next one is aligned");
 
 // A tile of a batch: where it is, and what quantizing found.
@@ -50,20 +43,19 @@ struct TileWork {
     // Computes the integers of the tile, the bitmaps, and what else quantizing finds.
     __device__ inline void quantize() {
         load_tile(tile, source, memory.values);
-        quantized = quantize_tile(step, tile, memory.values, memory.v, memory.bitmaps, memory.sums);
-        tile_sync();
+        quantized = quantize_tile(step, tile, memory.values, memory.v, memory.bitmaps);
+        __syncwarp();
         const uint32_t base = uint32_t(quantized.base);
-        for (uint32_t i = tile_thread(); i < tile.elements(); i += TILE_THREADS) {
+        for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
             memory.v[i] = int32_t(uint32_t(memory.v[i]) - base);
         }
-        tile_sync();
+        __syncwarp();
     }
 
-    // Interpolates the tile. Returns the cost; `verbatim` becomes the number of verbatim values. Replaces the integers
-    // unless codes are separate.
+    // Interpolates the tile. Returns the cost; `verbatim` becomes the number of verbatim values.
     __device__ inline uint32_t interpolate(const Plans &plans, const PlanHead &plan, uint32_t &verbatim) {
         return ::interpolate(step, plans, plan, quantized, memory.bitmaps, memory.v, memory.lattice, memory.values,
-                             memory.codes(), memory.missed(), verbatim, memory.sums);
+                             memory.codes, memory.missed(), verbatim);
     }
 };
 
@@ -80,37 +72,19 @@ struct CodedTile {
     __device__ inline bool is_dense(uint32_t elements) const { return 2 * cost >= (3 * elements) << strips::COST_LOG2; }
 };
 
-// Writes the residuals under a predictor as codes. All threads of the tile call this.
+// Writes the residuals under a predictor as codes. All lanes call this.
 __device__ inline void write_residuals(TileWork &work, uint32_t predictor) {
-    int32_t *codes = work.memory.codes();
-    if (SEPARATE_CODES) {
-        for_each_residual(work.tile, work.memory.v, predictor, [&](uint32_t i, int32_t code) { codes[i] = code; });
-    } else {
-        // All are computed before the first is written.
-        int32_t own[TILE_ELEMENTS / TILE_THREADS];
-#pragma unroll
-        for (uint32_t k = 0; k < TILE_ELEMENTS / TILE_THREADS; ++k) {
-            const uint32_t i = k * TILE_THREADS + tile_thread();
-            own[k] = i < work.tile.elements() ? residual_of({work.memory.v, work.tile.nx, work.tile.nx * work.tile.ny},
-                                                            i, Position(work.tile, i), predictor)
-                                              : 0;
-        }
-        tile_sync();
-#pragma unroll
-        for (uint32_t k = 0; k < TILE_ELEMENTS / TILE_THREADS; ++k) {
-            codes[k * TILE_THREADS + tile_thread()] = own[k];
-        }
-    }
+    int32_t *codes = work.memory.codes;
+    for_each_residual(work.tile, work.memory.v, predictor, [&](uint32_t i, int32_t code) { codes[i] = code; });
 }
 
 // Predicts a tile that is quantized. If it is interpolated, its codes are written, and the values that decoders
-// reconstruct; else `write_codes` writes them. All threads of the tile call this.
+// reconstruct; else `write_codes` writes them. All lanes call this.
 __device__ inline CodedTile predict_tile(TileWork &work, const ChunkChoice &choice, const Plans &plans,
                                          const Geometry &geometry) {
     CodedTile coded = {~0u, 0, 0, work.quantized.verbatim, false};
     for (uint32_t place = 0; place < choice.listed; ++place) {
-        const uint32_t predictor = choice.predictors[place],
-                       cost = lorenzo_cost(work.tile, work.memory.v, predictor, work.memory.sums);
+        const uint32_t predictor = choice.predictors[place], cost = lorenzo_cost(work.tile, work.memory.v, predictor);
         if (place == 0 || cost < coded.cost) {
             coded.cost = cost;
             coded.predictor = place;
@@ -126,24 +100,20 @@ __device__ inline CodedTile predict_tile(TileWork &work, const ChunkChoice &choi
         const uint32_t cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, choice.scheme), verbatim);
         if (cost < coded.cost) {
             coded = {cost, strips::INTERPOLATED, 0, verbatim, false};
-        } else if (!SEPARATE_CODES) {
-            tile_sync();
-            work.quantize();
         }
     }
 #endif
     return coded;
 }
 
-// Writes the codes of a tile that is not interpolated, over its integers unless codes are separate, and the zeros
-// behind the codes of any tile. All threads of the tile call this.
+// Writes the codes of a tile that is not interpolated, and the zeros behind the codes of any tile. All lanes call this.
 __device__ inline void write_codes(TileWork &work, const CodedTile &coded) {
     if (!coded.is_interpolated() && !coded.is_constant) {
         write_residuals(work, coded.lorenzo);
     }
     const uint32_t elements = work.tile.elements();
-    for (uint32_t i = elements + tile_thread(); i < ceil_div(elements, STRIP_LEN) * STRIP_LEN; i += TILE_THREADS) {
-        work.memory.codes()[i] = 0;
+    for (uint32_t i = elements + lane_id(); i < ceil_div(elements, STRIP_LEN) * STRIP_LEN; i += WARP) {
+        work.memory.codes[i] = 0;
     }
-    tile_sync();
+    __syncwarp();
 }

@@ -75,25 +75,25 @@ __device__ inline void inpaint(int32_t *lattice, const PlanHead &plan, const uin
     }
 }
 
-// Writes the codes of the anchors and their values. `v` has the integers of the tile without the base; `codes` may be
-// the same memory. Returns the costs of the codes of this thread. All threads of the tile call this.
+// Writes the codes of the anchors and their values. `v` has the integers of the tile without the base. Returns the
+// costs of the codes of this thread. All lanes call this.
 __device__ inline uint32_t code_anchors(const Step &step, const Plans &plans, const PlanHead &plan, int32_t base,
                                         bool any_not_coded, const TileBitmaps &bitmaps, const int32_t *v,
                                         int32_t *lattice, Element *values, int32_t *codes) {
     const uint16_t *anchors = plans.places + plan.first_anchor, *places = plans.places + plan.first_anchor_code;
-    for (uint32_t i = tile_thread(); i < plan.anchors; i += TILE_THREADS) {
+    for (uint32_t i = lane_id(); i < plan.anchors; i += WARP) {
         lattice[i] = v[anchors[i]];
     }
-    tile_sync();
+    __syncwarp();
     if (any_not_coded) {
-        if (tile_thread() == 0) {
+        if (lane_id() == 0) {
             inpaint(lattice, plan, anchors, bitmaps);
         }
-        tile_sync();
+        __syncwarp();
     }
     const uint32_t nx = plan.lattice[2], plane = plan.lattice[1] * nx;
     uint32_t cost = 0;
-    for (uint32_t i = tile_thread(); i < plan.anchors; i += TILE_THREADS) {
+    for (uint32_t i = lane_id(); i < plan.anchors; i += WARP) {
         values[padded(anchors[i])] = reconstruct(step, int32_t(uint32_t(lattice[i]) + uint32_t(base)));
         // Differences along all axes of the lattice.
         const uint32_t x = i % nx, y = i % plane / nx, z = i / plane;
@@ -111,35 +111,34 @@ __device__ inline uint32_t code_anchors(const Step &step, const Plans &plans, co
 }
 
 // Interpolates a tile by a plan. `v` has its integers without the base, `values` its elements, and receives what
-// decoders reconstruct, `codes` the codes in the order of the strips; it may be the same memory as `v`. `missed`
-// receives the bitmap of the elements that must then be verbatim, and `verbatim` their number. `lattice` is shared
-// memory for MOST_ANCHORS integers. Returns the cost, that of verbatim values included. All threads of the tile call
-// this.
+// decoders reconstruct, `codes` the codes in the order of the strips. `missed` receives the bitmap of the elements that
+// must then be verbatim, and `verbatim` their number. `lattice` is shared memory for MOST_ANCHORS integers. Returns the
+// cost, that of verbatim values included. All lanes call this.
 __device__ inline uint32_t interpolate(const Step &step, const Plans &plans, const PlanHead &plan,
                                        const QuantizedTile &quantized, const TileBitmaps &bitmaps, const int32_t *v,
                                        int32_t *lattice, Element *values, int32_t *codes, uint32_t *missed,
-                                       uint32_t &verbatim, TileSums &sums) {
-    for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+                                       uint32_t &verbatim) {
+    for (uint32_t word = lane_id(); word < WORDS; word += WARP) {
         missed[word] = bitmaps.foreign[word];
     }
-    tile_sync();
+    __syncwarp();
     uint32_t cost =
         code_anchors(step, plans, plan, quantized.base, quantized.any_not_coded, bitmaps, v, lattice, values, codes);
     if (quantized.any_excluded) {
         const uint16_t *anchors = plans.places + plan.first_anchor;
-        for (uint32_t i = tile_thread(); i < plan.anchors; i += TILE_THREADS) {
+        for (uint32_t i = lane_id(); i < plan.anchors; i += WARP) {
             if (bit_of(bitmaps.verbatim, anchors[i])) {
                 atomicOr(&missed[anchors[i] / WARP], 1u << anchors[i] % WARP);
             }
         }
     }
-    tile_sync();
+    __syncwarp();
     const InterpolationStep constants(step);
     const bool is_cubic = plan.is_cubic != 0;
     for (uint32_t number = 0; number < plan.passes; ++number) {
         const PlanPass pass = plans.passes[plan.first_pass + number];
         const PlanStep<Element> *steps = steps_of<Element>(plans, pass);
-        for (uint32_t i = tile_thread(); i < pass.lines * pass.groups; i += TILE_THREADS) {
+        for (uint32_t i = lane_id(); i < pass.lines * pass.groups; i += WARP) {
             const PlanGroup group(pass, i);
             const uint32_t start = plans.places[pass.first_line + group.line];
             const uint16_t *places = plans.places + pass.first_code + group.line * pass.points;
@@ -163,8 +162,8 @@ __device__ inline uint32_t interpolate(const Step &step, const Plans &plans, con
             }
             cost += product_cost(factors);
         }
-        tile_sync();
+        __syncwarp();
     }
-    verbatim = count_bits(missed, sums);
-    return tile_sum(cost, sums.of_32) + verbatim_cost(verbatim);
+    verbatim = count_bits(missed);
+    return warp_reduce_sum(cost) + verbatim_cost(verbatim);
 }

@@ -81,7 +81,7 @@ __device__ inline uint32_t for_each_residual(const TileBox &tile, const int32_t 
     const Integers of{v, tile.nx, tile.nx * tile.ny};
     uint32_t cost = 0;
 #pragma unroll 1
-    for (uint32_t first = COST_GROUP * tile_thread(); first < elements; first += COST_GROUP * TILE_THREADS) {
+    for (uint32_t first = COST_GROUP * lane_id(); first < elements; first += COST_GROUP * WARP) {
         Position position(tile, first);
         const uint32_t end = min_of(first + COST_GROUP, elements);
         float product = 1.0f;
@@ -97,8 +97,8 @@ __device__ inline uint32_t for_each_residual(const TileBox &tile, const int32_t 
     return cost;
 }
 
-// Returns the cost of a tile under a predictor, without that of verbatim values. All threads of the tile call this.
-__device__ inline uint32_t lorenzo_cost(const TileBox &tile, const int32_t *v, uint32_t predictor, TileSums &sums) {
+// Returns the cost of a tile under a predictor, without that of verbatim values. All lanes call this.
+__device__ inline uint32_t lorenzo_cost(const TileBox &tile, const int32_t *v, uint32_t predictor) {
     const uint32_t cost = for_each_residual(tile, v, predictor, [](uint32_t, int32_t) {});
-    return tile_sum(cost, sums.of_32);
+    return warp_reduce_sum(cost);
 }

@@ -6,8 +6,8 @@
 #include "predict/arithmetic.cuh"
 #include "predict/structs.cuh"
 
-// Most anchors of a tile: two in each row of a large tile of two dimensions.
-constexpr uint32_t MOST_ANCHORS = 128;
+// Most anchors of a tile: two in each row of a tile of two dimensions.
+constexpr uint32_t MOST_ANCHORS = 64;
 
 // The steps of elements of a type.
 template <typename Element> struct StepOf {

@@ -1,13 +1,12 @@
 // Interpolation of whole tiles point by point, by a table of the scheme (src/predict/points.rs).
 //
-// WIDTH  elements of a row; tiles of one dimension are cut into rows
 // PASSES_AT, CLASSES_AT, LINES_AT, CODES_AT  words where the parts of the table begin
 #pragma once
 #include "predict/arithmetic.cuh"
 
-// Where an element is in shared memory. Rows are one element longer, so that the lanes of a pass along columns have
-// banks of their own.
-__device__ inline uint32_t stored_in_row(uint32_t element) { return element + element / WIDTH; }
+// Where an element is in shared memory. Rows, which tiles of one dimension are cut into, are one element longer, so
+// that the lanes of a pass along columns have banks of their own.
+__device__ inline uint32_t stored_in_row(uint32_t element) { return element + element / WARP; }
 
 // Elements that are interpolated along one axis at one distance from their neighbors, line by line.
 struct PointPass {

@@ -4,15 +4,15 @@
 //
 // AXES           axes along which tiles extend
 // TILE_ELEMENTS  elements of an unclipped tile
-// See also quantize/quantize.cuh and device/tile_threads.cuh.
+// A warp works on a tile. See also quantize/quantize.cuh.
 #pragma once
-#include "device/tile_threads.cuh"
+#include "device/warp.cuh"
 #include "quantize/quantize.cuh"
 
 // Words of a bitmap of a tile.
 constexpr uint32_t WORDS = TILE_ELEMENTS / WARP;
 
-// A tile with reciprocals of its extents, exact for element numbers below 4,096 and extents up to 64.
+// A tile with reciprocals of its extents, exact for element numbers and extents up to 1,024.
 struct TileBox : Tile {
     uint32_t by_nx, by_ny;
     __device__ inline explicit TileBox(const Tile &tile)
@@ -71,7 +71,7 @@ __device__ inline constexpr uint32_t padded(uint32_t element) { return element +
 // together, also for those past the last element of the tile, and always for the same words.
 template <typename Visit> __device__ inline void for_each_word(uint32_t elements, Visit visit) {
 #pragma unroll 1
-    for (uint32_t word = tile_warp(); word * WARP < elements; word += TILE_WARPS) {
+    for (uint32_t word = 0; word * WARP < elements; ++word) {
         visit(word, word * WARP + lane_id());
     }
 }
@@ -83,16 +83,16 @@ __device__ inline void load_tile(const TileBox &tile, const TileSource &source, 
     constexpr uint32_t AT_ONCE = 4;
     const uint32_t elements = tile.elements();
 #pragma unroll 1
-    for (uint32_t first = tile_warp() * WARP + lane_id(); first < elements; first += AT_ONCE * TILE_THREADS) {
+    for (uint32_t first = lane_id(); first < elements; first += AT_ONCE * WARP) {
         Element loaded[AT_ONCE];
 #pragma unroll
         for (uint32_t k = 0; k < AT_ONCE; ++k) {
-            const uint32_t i = first + k * TILE_THREADS;
+            const uint32_t i = first + k * WARP;
             loaded[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
         }
 #pragma unroll
         for (uint32_t k = 0; k < AT_ONCE; ++k) {
-            const uint32_t i = first + k * TILE_THREADS;
+            const uint32_t i = first + k * WARP;
             if (i < elements) {
                 values[padded(i)] = loaded[k];
             }
@@ -119,19 +119,13 @@ __device__ inline uint32_t word_of_first(uint32_t elements, uint32_t word) {
     return left >= WARP ? ALL_LANES : (1u << left) - 1;
 }
 
-// Sums over the threads of a tile, in shared memory.
-struct TileSums {
-    uint32_t of_32[TILE_WARPS];
-    uint64_t of_64[TILE_WARPS];
-};
-
 // Returns the number of bits that are set.
-__device__ inline uint32_t count_bits(const uint32_t *bitmap, TileSums &sums) {
+__device__ inline uint32_t count_bits(const uint32_t *bitmap) {
     uint32_t count = 0;
-    for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+    for (uint32_t word = lane_id(); word < WORDS; word += WARP) {
         count += __popc(bitmap[word]);
     }
-    return tile_sum(count, sums.of_32);
+    return warp_reduce_sum(count);
 }
 
 // What quantizing a tile finds beside its integers and bitmaps.
@@ -151,29 +145,22 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, TileBitmap
     auto valid_word = [&](uint32_t word) {
         return word_of_first(elements, word) & ~(bitmaps.verbatim[word] | bitmaps.fill[word]);
     };
-    if (tile_warp() == 0) {
-        int32_t before = -1;
-        for (uint32_t first = 0; first < WORDS; first += WARP) {
-            const uint32_t word = first + lane_id(), valid = word < WORDS ? valid_word(word) : 0;
-            int32_t last = valid != 0 ? int32_t(word * WARP + 31 - __clz(int32_t(valid))) : -1;
+    const uint32_t own_word = lane_id(), own_valid = own_word < WORDS ? valid_word(own_word) : 0;
+    int32_t own_last = own_valid != 0 ? int32_t(own_word * WARP + 31 - __clz(int32_t(own_valid))) : -1;
 #pragma unroll
-            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                const int32_t other = __shfl_up_sync(ALL_LANES, last, distance);
-                last = lane_id() >= distance ? max_of(last, other) : last;
-            }
-            last = max_of(last, before);
-            before = __shfl_sync(ALL_LANES, last, WARP - 1);
-            if (word < WORDS) {
-                bitmaps.last[word] = last;
-            }
-        }
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const int32_t other = __shfl_up_sync(ALL_LANES, own_last, distance);
+        own_last = lane_id() >= distance ? max_of(own_last, other) : own_last;
     }
-    tile_sync();
+    if (own_word < WORDS) {
+        bitmaps.last[own_word] = own_last;
+    }
+    __syncwarp();
     if (bitmaps.last[WORDS - 1] < 0) {
         return false;
     }
     auto is_valid = [&](uint32_t i) { return !bit_of(bitmaps.verbatim, i) && !bit_of(bitmaps.fill, i); };
-    for (uint32_t i = tile_thread(); i < elements; i += TILE_THREADS) {
+    for (uint32_t i = lane_id(); i < elements; i += WARP) {
         if (is_valid(i)) {
             continue;
         }
@@ -205,14 +192,13 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, TileBitmap
         }
         q[i] = q[source];
     }
-    tile_sync();
+    __syncwarp();
     return true;
 }
 
 // Finds the pattern with most elements, the lower number on a tie; elements with other patterns are foreign. Returns
 // the fields of the meta.
-__device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const Element *values, TileBitmaps &bitmaps,
-                                     TileSums &sums) {
+__device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const Element *values, TileBitmaps &bitmaps) {
     uint32_t most = 0, pattern = 0;
 #pragma unroll 1
     for (uint32_t p = 0; p < step.pattern_count; ++p) {
@@ -221,7 +207,7 @@ __device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const 
         for_each_word(elements, [&](uint32_t, uint32_t i) {
             count += i < elements && bits_of(values[padded(i)]) == bits ? 1 : 0;
         });
-        count = tile_sum(count, sums.of_32);
+        count = warp_reduce_sum(count);
         pattern = count > most ? p : pattern;
         most = max_of(most, count);
     }
@@ -247,15 +233,15 @@ __device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const 
 }
 
 // Quantizes a tile to `q`, in shared memory; all integers of tiles without valid elements are 0. `values` has its
-// elements. All threads of the tile call this.
+// elements. All lanes call this.
 __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &tile, const Element *values, int32_t *q,
-                                              TileBitmaps &bitmaps, TileSums &sums) {
+                                              TileBitmaps &bitmaps) {
     const uint32_t elements = tile.elements();
     const Element low = Element(step.range_low), high = Element(step.range_high);
-    for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+    for (uint32_t word = lane_id(); word < WORDS; word += WARP) {
         bitmaps.fill[word] = bitmaps.verbatim[word] = bitmaps.foreign[word] = bitmaps.other[word] = 0;
     }
-    tile_sync();
+    __syncwarp();
     // Whether there may be fill patterns, or whether elements are excluded.
     bool excludes = step.pattern_count > 0, lost = false;
     for_each_word(elements, [&](uint32_t word, uint32_t i) {
@@ -288,44 +274,44 @@ __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &t
         }
     });
     QuantizedTile result = {};
-    bool may_exclude = tile_any(excludes);
-    result.any_lost = OF_WIDE_INTEGERS && tile_any(lost);
-    tile_sync();
+    bool may_exclude = __any_sync(ALL_LANES, excludes);
+    result.any_lost = OF_WIDE_INTEGERS && __any_sync(ALL_LANES, lost);
+    __syncwarp();
     if (may_exclude && step.pattern_count > 0) {
-        result.meta = find_fill(step, elements, values, bitmaps, sums);
-        tile_sync();
+        result.meta = find_fill(step, elements, values, bitmaps);
+        __syncwarp();
     }
     if (may_exclude) {
         bool excluded = false, not_coded = false;
-        for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+        for (uint32_t word = lane_id(); word < WORDS; word += WARP) {
             excluded |= (bitmaps.verbatim[word] | bitmaps.fill[word]) != 0;
             not_coded |= (bitmaps.foreign[word] | bitmaps.fill[word]) != 0;
         }
-        result.any_excluded = tile_any(excluded);
-        result.any_not_coded = tile_any(not_coded);
+        result.any_excluded = __any_sync(ALL_LANES, excluded);
+        result.any_not_coded = __any_sync(ALL_LANES, not_coded);
     }
     if (result.any_excluded) {
-        result.verbatim = count_bits(bitmaps.verbatim, sums);
+        result.verbatim = count_bits(bitmaps.verbatim);
         if (!fill_excluded(tile, q, bitmaps)) {
             result.meta |= META_EMPTY;
-            for (uint32_t i = tile_thread(); i < elements; i += TILE_THREADS) {
+            for (uint32_t i = lane_id(); i < elements; i += WARP) {
                 q[i] = 0;
             }
-            tile_sync();
+            __syncwarp();
         }
     }
     if (LOGARITHM) {
         bool any = false, all = true;
-        for (uint32_t word = tile_thread(); word < WORDS; word += TILE_THREADS) {
+        for (uint32_t word = lane_id(); word < WORDS; word += WARP) {
             const uint32_t valid = word_of_first(elements, word) & ~(bitmaps.verbatim[word] | bitmaps.fill[word]),
                            negative = bitmaps.other[word] & valid;
             bitmaps.other[word] = negative;
             any |= negative != 0;
             all &= negative == valid;
         }
-        const bool some = tile_any(any), others = tile_any(!all);
+        const bool some = __any_sync(ALL_LANES, any), others = __any_sync(ALL_LANES, !all);
         result.meta |= (!some ? KIND_NONE : others ? KIND_BITMAP : KIND_ALL) << META_SIGN;
-        tile_sync();
+        __syncwarp();
     }
     result.base = q[0];
     return result;

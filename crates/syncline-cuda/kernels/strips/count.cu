@@ -1,12 +1,9 @@
 // Counts the symbols of a sample of each chunk's tiles, coded as the chunk chose.
 //
 // WARPS  warps of a block
-// ORDINARY  whether whole tiles are those of predict/ordinary.cuh
 // See also predict/code_tile.cuh and strips/sample.cuh.
 #include "predict/code_tile.cuh"
-#if ORDINARY
 #include "predict/ordinary.cuh"
-#endif
 #include "strips/sample.cuh"
 #include "strips/tile_strips.cuh"
 
@@ -34,7 +31,7 @@ struct Counting {
             [&](uint32_t symbol, uint32_t, uint32_t) { atomicAdd(&own[symbol], 1u); });
     }
 
-    // Counts the symbols of any tile. All threads of the tile call this.
+    // Counts the symbols of any tile. All lanes call this.
     __device__ inline void count_tile(TileWork &work) const {
         TileMemory &memory = work.memory;
         work.quantize();
@@ -46,23 +43,22 @@ struct Counting {
         uint32_t *of_codes = histogram + class_of(coded.cost) * SYMBOLS,
                  *of_bitmaps = histogram + strips::BITMAP_CODEBOOK * SYMBOLS;
         code_bitmaps(work.tile, strips_of_tile, memory.bitmaps, memory.strips);
-        tile_sync();
-        for (uint32_t strip = tile_warp(); strip < strips_of_tile.count(); strip += TILE_WARPS) {
+        __syncwarp();
+        for (uint32_t strip = 0; strip < strips_of_tile.count(); ++strip) {
             const bool is_bitmap = strip < strips_of_tile.of_bitmaps();
-            StripValues(strips_of_tile, memory.strips, memory.codes(), strip)
+            StripValues(strips_of_tile, memory.strips, memory.codes, strip)
                 .for_each([&](uint32_t zeros, int32_t value) {
                     if (value != 0) {
                         count(is_bitmap ? of_bitmaps : of_codes, zeros, value, is_dense && !is_bitmap);
                     }
                 });
         }
-        if (tile_thread() == 0 && !coded.is_constant) {
+        if (lane_id() == 0 && !coded.is_constant) {
             atomicAdd(live_tiles, 1u);
         }
-        tile_sync();
+        __syncwarp();
     }
 
-#if ORDINARY
     // Counts the symbols of a dense tile. Called by the whole warp.
     __device__ inline void count_dense(uint32_t *own, const int16_t *codes) const {
         uint32_t zeros = 0;
@@ -117,7 +113,6 @@ struct Counting {
         __syncwarp();
         return true;
     }
-#endif
 };
 
 // Counts by codebook: those of classes, then that of bitmaps. The grid is (blocks of a chunk, chunks). `counts` has the
@@ -132,10 +127,10 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     __shared__ uint32_t histogram[strips::CODEBOOKS * SYMBOLS];
     __shared__ uint32_t live_tiles;
     __shared__ ChunkChoice choice;
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
+    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[warp_id()];
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
     const Sample sample = Sample::counted(batch.chunk_first(chunk + 1) - first);
-    if (blockIdx.x * TILES_OF_BLOCK >= sample.lots()) {
+    if (blockIdx.x * WARPS >= sample.lots()) {
         return;
     }
     for (uint32_t i = threadIdx.x; i < strips::CODEBOOKS * SYMBOLS; i += WARPS * WARP) {
@@ -147,18 +142,15 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __syncthreads();
     const Counting counting{*quantizer, choice, geometry, plans, histogram, &live_tiles};
-    for (uint32_t lot = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); lot < sample.lots();
-         lot += gridDim.x * TILES_OF_BLOCK) {
+    for (uint32_t lot = blockIdx.x * WARPS + warp_id(); lot < sample.lots(); lot += gridDim.x * WARPS) {
         const uint32_t number = sample.tile(lot);
         if (number >= sample.tiles) {
             break; // It is the last lot.
         }
         TileWork work(*quantizer, slab, first_element, geometry, batch.first_tile + first + number, memory);
-#if ORDINARY
         if (geometry.is_unclipped(work.tile) && counting.count_ordinary(work, schemes, vectors != 0)) {
             continue;
         }
-#endif
         counting.count_tile(work);
     }
     __syncthreads();

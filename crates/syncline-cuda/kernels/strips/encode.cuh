@@ -20,11 +20,11 @@ __device__ inline uint32_t bits_of_value(uint32_t zeros, int32_t value, bool is_
     return bits;
 }
 
-// Computes where strips start: their bits are measured. All threads of the tile call this.
+// Computes where strips start: their bits are measured. All lanes call this.
 __device__ inline void measure_strips(const TileStrips &counts, const int32_t *codes, bool is_dense,
                                       const Codewords &of_codes, const Codewords &of_bitmaps, StripScratch &scratch) {
 #pragma unroll 1
-    for (uint32_t strip = tile_warp(); strip < counts.count(); strip += TILE_WARPS) {
+    for (uint32_t strip = 0; strip < counts.count(); ++strip) {
         const bool is_bitmap = strip < counts.of_bitmaps();
         const Codewords codewords = is_bitmap ? of_bitmaps : of_codes;
         uint32_t bits = 0;
@@ -36,32 +36,27 @@ __device__ inline void measure_strips(const TileStrips &counts, const int32_t *c
             scratch.starts[strip] = bits;
         }
     }
-    tile_sync();
-    if (tile_warp() == 0) {
-        uint32_t sum = 0;
-        for (uint32_t first = 0; first < counts.count() + 1; first += WARP) {
-            const uint32_t strip = first + lane_id(), own = strip < counts.count() ? scratch.starts[strip] : 0,
-                           through = warp_inclusive_sum(own);
-            if (strip <= counts.count()) {
-                scratch.starts[strip] = sum + through - own;
-            }
-            sum += __shfl_sync(ALL_LANES, through, WARP - 1);
-        }
+    __syncwarp();
+    static_assert(STRIPS < WARP, "a lane for each strip and the end of the last");
+    const uint32_t strip = lane_id(), own = strip < counts.count() ? scratch.starts[strip] : 0,
+                   through = warp_inclusive_sum(own);
+    if (strip <= counts.count()) {
+        scratch.starts[strip] = through - own;
     }
-    tile_sync();
+    __syncwarp();
 }
 
-// Writes the bits of all strips to `to`, in device memory, after `measure_strips`. All threads of the tile call this.
+// Writes the bits of all strips to `to`, in device memory, after `measure_strips`. All lanes call this.
 __device__ inline void write_strips(const TileStrips &counts, const int32_t *codes, bool is_dense,
                                     const Codewords &of_codes, const Codewords &of_bitmaps, StripScratch &scratch,
                                     uint32_t *to) {
-    for (uint32_t i = tile_thread(); i < ceil_div(scratch.starts[counts.count()], 32); i += TILE_THREADS) {
+    for (uint32_t i = lane_id(); i < ceil_div(scratch.starts[counts.count()], 32); i += WARP) {
         to[i] = 0;
     }
-    tile_sync();
-    uint32_t *words = scratch.words[tile_warp()];
+    __syncwarp();
+    uint32_t *words = scratch.words;
 #pragma unroll 1
-    for (uint32_t strip = tile_warp(); strip < counts.count(); strip += TILE_WARPS) {
+    for (uint32_t strip = 0; strip < counts.count(); ++strip) {
         const uint32_t start = scratch.starts[strip], end = scratch.starts[strip + 1];
         if (start == end) {
             continue;

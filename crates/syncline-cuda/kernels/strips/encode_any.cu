@@ -25,22 +25,22 @@ __device__ inline void measure(TileWork &work, const CodedTile &coded, uint64_t 
             ++count;
         }
     });
-    const uint64_t all = tile_sum(uint64_t(sum), memory.sums.of_64);
-    count = tile_sum(count, memory.sums.of_32);
-    if (tile_thread() == 0) {
+    const uint64_t all = warp_reduce_sum(uint64_t(sum));
+    count = warp_reduce_sum(count);
+    if (lane_id() == 0) {
         *error = all;
         *counted = count;
     }
-    tile_sync();
+    __syncwarp();
 }
 #endif
 
-// Takes `words` words of the chunk's scratch memory. Returns the first one to all threads of the tile.
+// Takes `words` words of the chunk's scratch memory. Returns the first one to all lanes.
 __device__ inline uint32_t take_words(uint32_t *taken, uint32_t words, TileMemory &memory) {
-    if (tile_thread() == 0) {
+    if (lane_id() == 0) {
         memory.first_word = atomicAdd(taken, words);
     }
-    tile_sync();
+    __syncwarp();
     return memory.first_word;
 }
 
@@ -57,7 +57,7 @@ struct Batch {
     const TileOutputs &outputs;
 };
 
-// Encodes tile `number` of the batch. All threads of the tile call this.
+// Encodes tile `number` of the batch. All lanes call this.
 __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory &memory) {
     const auto &[slab, first_element, geometry, batch, step, plans, choices, codewords, outputs] = all;
     const uint32_t chunk = number / batch.chunk_tiles;
@@ -84,16 +84,16 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
     const bool is_dense = coded.is_dense(elements);
     StripScratch &scratch = memory.strips;
     code_bitmaps(work.tile, counts, memory.bitmaps, scratch);
-    tile_sync();
-    measure_strips(counts, memory.codes(), is_dense, of_codes, of_bitmaps, scratch);
+    __syncwarp();
+    measure_strips(counts, memory.codes, is_dense, of_codes, of_bitmaps, scratch);
     const uint32_t bits = scratch.starts[counts.count()], bit_words = ceil_div(bits, 32),
                    verbatim_words = coded.verbatim > 0 ? ceil_div(elements, 32) : 0;
     const uint32_t first = take_words(&outputs.taken[chunk], bit_words + verbatim_words, memory);
-    for (uint32_t strip = tile_thread(); strip < counts.count(); strip += TILE_THREADS) {
+    for (uint32_t strip = lane_id(); strip < counts.count(); strip += WARP) {
         outputs.strip_bits[uint64_t(number) * STRIPS + strip] =
             uint16_t(scratch.starts[strip + 1] - scratch.starts[strip]);
     }
-    if (tile_thread() == 0) {
+    if (lane_id() == 0) {
         if (work.quantized.any_lost) {
             choices[chunk].is_raw = 1;
         }
@@ -107,9 +107,9 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
         return;
     }
     uint32_t *words = outputs.words + uint64_t(chunk) * outputs.chunk_words + first;
-    write_strips(counts, memory.codes(), is_dense, of_codes, of_bitmaps, scratch, words);
+    write_strips(counts, memory.codes, is_dense, of_codes, of_bitmaps, scratch, words);
     const uint32_t *verbatim = coded.is_interpolated() ? memory.missed() : memory.bitmaps.verbatim;
-    for (uint32_t word = tile_thread(); word < verbatim_words; word += TILE_THREADS) {
+    for (uint32_t word = lane_id(); word < verbatim_words; word += WARP) {
         words[bit_words + word] = verbatim[word];
     }
 }
@@ -123,11 +123,11 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
                const __grid_constant__ Plans plans, ChunkChoice *choices, const uint32_t *codewords,
                const __grid_constant__ TileOutputs outputs, const uint32_t *listed) {
     extern __shared__ __align__(16) uint8_t dynamic[];
-    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[tile_of_block()];
+    TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[warp_id()];
     const Batch all{slab, first_element, geometry, batch, *quantizer, plans, choices, codewords, outputs};
     const uint32_t count = listed != nullptr ? listed[0] : batch.tiles;
-    for (uint32_t i = blockIdx.x * TILES_OF_BLOCK + tile_of_block(); i < count; i += gridDim.x * TILES_OF_BLOCK) {
+    for (uint32_t i = blockIdx.x * WARPS + warp_id(); i < count; i += gridDim.x * WARPS) {
         encode_tile(all, listed != nullptr ? listed[1 + i] : i, memory);
-        tile_sync();
+        __syncwarp();
     }
 }

@@ -13,11 +13,11 @@ constexpr uint32_t MOST_STRIP_BITS = STRIP_LEN * (strips::MAX_LENGTH + 32);
 
 struct StripScratch {
     // The bits of a strip, behind those of the word that it shares with the strip before.
-    uint32_t words[TILE_WARPS][(MOST_STRIP_BITS + 31) / 32 + 2];
+    uint32_t words[(MOST_STRIP_BITS + 31) / 32 + 2];
     // Bitmaps as they are coded.
     uint32_t bitmaps[2][BITMAP_STRIPS * BITMAP_WORDS];
     // First bit of each strip, and the end of the last.
     uint32_t starts[STRIPS + 1];
     // Places of the values of a strip that are not 0.
-    uint8_t places[TILE_WARPS][STRIP_LEN];
+    uint8_t places[STRIP_LEN];
 };

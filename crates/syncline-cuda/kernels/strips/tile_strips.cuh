@@ -18,10 +18,10 @@ struct TileStrips {
 };
 
 // Writes the bitmap as it is coded: the exclusive or of each bit with that of the element one plane above, else one row
-// above, else before. All threads of the tile call this.
+// above, else before. All lanes call this.
 __device__ inline void code_bitmap(const TileBox &tile, const uint32_t *bitmap, uint32_t *coded) {
     const uint32_t elements = tile.elements();
-    for (uint32_t word = tile_warp(); word < BITMAP_STRIPS * BITMAP_WORDS; word += TILE_WARPS) {
+    for (uint32_t word = 0; word < BITMAP_STRIPS * BITMAP_WORDS; ++word) {
         const uint32_t i = word * WARP + lane_id();
         bool differs = false;
         if (i < elements) {
@@ -70,7 +70,7 @@ class StripValues {
         } else {
             this->codes = codes + (strip - counts.of_bitmaps()) * STRIP_LEN;
         }
-        uint8_t *list = scratch.places[tile_warp()];
+        uint8_t *list = scratch.places;
         places = list;
         __syncwarp();
 #pragma unroll

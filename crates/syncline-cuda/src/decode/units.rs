@@ -1,4 +1,4 @@
-//! Decoding of whole ordinary tiles: launchers of `kernels/decode/cubes.cu`, `large_cubes.cu`, and `rows.cu`.
+//! Decoding of whole ordinary tiles: launchers of `kernels/decode/cubes.cu` and `rows.cu`.
 
 use std::sync::Arc;
 
@@ -43,13 +43,10 @@ declare_unit_kernel! {
     RowKernels in "decode/rows.cu", decode_rows, point_constants
 }
 
-declare_unit_kernel! {
-    /// The kernel of `kernels/decode/large_cubes.cu`.
-    LargeCubeKernels in "decode/large_cubes.cu", decode_large_cubes, point_constants
-}
-
 /// Strips that a warp decodes side by side.
 const STRIPS_OF_UNIT: u32 = 32;
+/// Elements of a row of a tile of two dimensions; tiles of one dimension are cut into rows.
+const ROW: u32 = 32;
 /// Most warps of a block: each thread can use 128 registers.
 const MOST_WARPS: u32 = 16;
 
@@ -71,18 +68,9 @@ impl UnitFormat {
         (warps >= 2).then(|| own(warps))
     }
 
-    /// Returns whether tiles are the small ones of three dimensions, which are interpolated along lines.
+    /// Returns whether tiles are those of three dimensions, which are interpolated along lines.
     fn is_cubes(self) -> bool {
-        self.format.tile_elements == 512
-    }
-
-    /// Returns the elements of a row; rows of tiles of one dimension are parts of it.
-    fn width(self) -> u32 {
-        match self.axes {
-            1 => 32,
-            2 => self.format.tile_elements.isqrt(),
-            _ => 16,
-        }
+        self.axes == 3
     }
 
     fn strips(self) -> u32 {
@@ -99,12 +87,12 @@ impl UnitFormat {
             // Two tiles, and some more between them.
             true => 2 * (8 * lines::PLANE as u32 + 4),
             // Rows are longer by one element.
-            false => self.format.tile_elements + self.format.tile_elements / self.width(),
+            false => self.format.tile_elements + self.format.tile_elements / ROW,
         }
     }
 
     fn layout(self) -> points::Layout {
-        points::Layout::new(self.format.tile_elements as usize, self.format.value_bytes() as usize)
+        points::Layout::new(self.format.value_bytes() as usize)
     }
 
     /// Returns the words of the table of a scheme.
@@ -147,13 +135,11 @@ impl UnitFormat {
         vec![("ROW", row), ("PLANE", plane), ("STORED", lines::STORED), ("LINES_AT", lines_at)]
     }
 
-    /// Returns the constants of `kernels/decode/points.cuh` and of `rows.cu` beside these.
+    /// Returns the constants of `rows.cu` beside these.
     fn point_constants(self) -> Vec<(&'static str, u64)> {
         let layout = self.layout();
         let numbers = [
             ("AXES", self.axes as usize),
-            ("WIDTH", self.width() as usize),
-            ("HEIGHT", (self.format.tile_elements / self.width()) as usize),
             ("PASSES_AT", points::PASSES_AT),
             ("CLASSES_AT", points::CLASSES_AT),
             ("LINES_AT", layout.lines_at),
@@ -177,7 +163,6 @@ impl UnitFormat {
 #[derive(Debug, Clone)]
 enum Kernels {
     Cubes(CubeKernels),
-    LargeCubes(LargeCubeKernels),
     Rows(RowKernels),
 }
 
@@ -227,10 +212,6 @@ impl UnitDecoder {
                     launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, request,
                         output)
                 }
-                Kernels::LargeCubes(cubes) => {
-                    launch!(cubes.decode_large_cubes on stream, grid; input, geometry, parsed, values, schemes, request,
-                        output)
-                }
                 Kernels::Rows(rows) => {
                     launch!(rows.decode_rows on stream, grid; input, geometry, parsed, values, schemes, request, output)
                 }
@@ -242,18 +223,13 @@ impl UnitDecoder {
 impl Kernels {
     fn load(device: &Device, format: UnitFormat) -> Result<Self> {
         let bytes = format.memory_bytes();
-        Ok(match (format.axes, format.is_cubes()) {
-            (_, true) => {
+        Ok(match format.is_cubes() {
+            true => {
                 let cubes = CubeKernels::load(device, format)?;
                 cubes.decode_cubes.allow_shared_memory(bytes)?;
                 Self::Cubes(cubes)
             }
-            (3, _) => {
-                let cubes = LargeCubeKernels::load(device, format)?;
-                cubes.decode_large_cubes.allow_shared_memory(bytes)?;
-                Self::LargeCubes(cubes)
-            }
-            _ => {
+            false => {
                 let rows = RowKernels::load(device, format)?;
                 rows.decode_rows.allow_shared_memory(bytes)?;
                 Self::Rows(rows)
@@ -265,7 +241,7 @@ impl Kernels {
 /// Returns the specializations for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {
     let kinds = super::compiled_kinds();
-    let shapes = [(3, 512), (3, 4096), (2, 1024), (1, 1024), (2, 4096), (1, 4096)];
+    let shapes = [(3, 512), (2, 1024), (1, 1024)];
     let formats = kinds.flat_map(|(element, logarithm)| {
         let shapes = shapes.into_iter().filter(move |&shape| element.is_computed() || shape == (3, 512));
         shapes.map(move |(axes, tile_elements)| UnitFormat {
@@ -274,10 +250,9 @@ pub(super) fn specializations() -> Vec<Specialization> {
             warps: 4,
         })
     });
-    let specialization = |format: UnitFormat| match (format.axes, format.is_cubes()) {
-        (_, true) => CubeKernels::specialization(format),
-        (3, _) => LargeCubeKernels::specialization(format),
-        _ => RowKernels::specialization(format),
+    let specialization = |format: UnitFormat| match format.is_cubes() {
+        true => CubeKernels::specialization(format),
+        false => RowKernels::specialization(format),
     };
     formats.map(specialization).collect()
 }

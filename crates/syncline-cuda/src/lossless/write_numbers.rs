@@ -75,7 +75,7 @@ declare_kernels! {
 /// Threads of a block with one tile per warp. Blocks are small, because a tile takes up to 8 KiB of shared memory.
 const CODE_THREADS: u32 = 128;
 /// 32-bit words of a tile's bits: `TILE_WORDS` in `kernels/lossless/code_tile.cuh`.
-const TILE_WORDS: usize = syncline_core::geometry::MAX_SMALL_TILE_ELEMENTS / 32;
+const TILE_WORDS: usize = syncline_core::geometry::MAX_TILE_ELEMENTS / 32;
 
 /// Returns every specialization, for the check that all of them compile.
 pub(super) fn specializations() -> Vec<Specialization> {

@@ -1,15 +1,17 @@
 //! Tables of schemes for whole tiles that are interpolated point by point: where elements and codes are, and from which
 //! neighbors points are predicted.
 
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, MAX_TILE_ELEMENTS};
 use syncline_core::predict::interpolate::{PassShape, Plan, Point, Scheme};
 use syncline_core::quantize::Real;
 use syncline_core::strips::STRIP_LEN;
 
 /// Codes from strip to strip in shared memory: strips of 8 and of 32 are in banks of their own.
 pub const STRIP_ROOM: usize = 136;
-/// Passes that a table has room for: along one axis at eleven distances, along two at six, or along three at four.
-const MOST_PASSES: usize = 12;
+/// Passes that a table has room for: along one axis at ten distances, or along two at five.
+const MOST_PASSES: usize = 10;
+/// Anchors and lines of passes that a table has room for.
+const MOST_LINES: usize = 256;
 /// Words of a pass (`PointPass` of kernels).
 const PASS_WORDS: usize = 8;
 /// Classes of points of a pass: the first one, those between, and the last two.
@@ -31,13 +33,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout for tiles with this number of elements of `element_bytes` bytes.
-    pub fn new(tile_elements: usize, element_bytes: usize) -> Self {
+    /// Returns the layout for tiles of elements of `element_bytes` bytes.
+    pub fn new(element_bytes: usize) -> Self {
         let lines_at = CLASSES_AT + MOST_PASSES * CLASSES * class_words(element_bytes);
-        // The places of anchors and of lines take half a word each. Large cubes have the most.
-        let most_lines = if tile_elements > 1024 { 1024 } else { 256 };
-        let codes_at = lines_at + most_lines / 2;
-        Self { lines_at, codes_at, words: codes_at + tile_elements / 2 }
+        // The places of anchors, of lines, and of codes take half a word each.
+        let codes_at = lines_at + MOST_LINES / 2;
+        Self { lines_at, codes_at, words: codes_at + MAX_TILE_ELEMENTS / 2 }
     }
 }
 
@@ -49,7 +50,7 @@ fn class_words(element_bytes: usize) -> usize {
 /// Returns the tables of all schemes, by their codes from 1 on; those of codes that no scheme has are empty. `None` if
 /// a plan has a form that the tables have not.
 pub fn tables<T: Real>(geometry: &Geometry) -> Option<Vec<u32>> {
-    let layout = Layout::new(geometry.unclipped_len() as usize, size_of::<T>());
+    let layout = Layout::new(size_of::<T>());
     let mut all = Vec::new();
     for code in 1..=8 {
         let start = all.len();
@@ -154,22 +155,15 @@ fn words_of<T: Real>(point: &Point<T>) -> Vec<u32> {
 mod tests {
     use super::*;
     use syncline_core::array::Shape;
-    use syncline_core::geometry::TileSize;
 
     #[test]
     fn every_scheme_has_a_table() {
-        for extents in [&[5000u64][..], &[70, 80], &[20, 30, 40]] {
-            for tile_size in [TileSize::Small, TileSize::Large] {
-                if extents.len() == 3 && tile_size == TileSize::Small {
-                    continue;
-                }
-                let geometry = Geometry::with_tiles(Shape::new(extents).unwrap(), tile_size);
-                let layout = Layout::new(geometry.unclipped_len() as usize, 4);
-                let schemes = if extents.len() == 1 { 4 } else { 8 };
-                let tables = tables::<f32>(&geometry).unwrap();
-                assert_eq!(tables.chunks(layout.words).filter(|table| table[0] > 0).count(), schemes);
-                assert!(super::tables::<f64>(&geometry).is_some());
-            }
+        for (extents, schemes) in [(&[5000u64][..], 4), (&[70, 80], 8)] {
+            let geometry = Geometry::new(Shape::new(extents).unwrap());
+            let layout = Layout::new(4);
+            let tables = tables::<f32>(&geometry).unwrap();
+            assert_eq!(tables.chunks(layout.words).filter(|table| table[0] > 0).count(), schemes);
+            assert!(super::tables::<f64>(&geometry).is_some());
         }
     }
 }

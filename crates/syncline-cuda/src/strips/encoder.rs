@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::ElementType;
-use syncline_core::geometry::{Geometry, MAX_CHUNK_ELEMENTS, TileSize};
+use syncline_core::geometry::{Geometry, MAX_CHUNK_ELEMENTS};
 use syncline_core::huffman::lengths::FLOORS;
 use syncline_core::pipeline::{CHOOSING_STEP, COUNTED_STEP, FEWEST_CHOOSING, FEWEST_COUNTED};
 use syncline_core::predict::interpolate::Scheme;
@@ -30,7 +30,7 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn choose(
             slab: In<u8> as "const Stored *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: Option<In<u32>>, candidates: u32,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: In<u32>, candidates: u32,
             codes: u32, costs: Out<u32>, done: Out<u32>, choices: Out<ChunkChoice>, listed: Option<Out<u32>>,
         );
     }
@@ -42,7 +42,7 @@ declare_kernels! {
         with CONSTANTS = variant.constants();
         fn count_symbols(
             slab: In<u8> as "const Stored *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
-            step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: Option<In<u32>>,
+            step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: In<u32>,
             choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
         );
     }
@@ -105,7 +105,6 @@ struct Variant {
     logarithm: bool,
     measured: bool,
     axes: u32,
-    large: bool,
 }
 
 /// The samples of a chunk, for kernels.
@@ -120,9 +119,7 @@ fn sample_constants() -> Vec<(&'static str, u64)> {
 }
 
 impl Variant {
-    /// Warps of a large tile.
-    const WARPS_OF_LARGE: u32 = 8;
-    /// Most warps of a block with small tiles.
+    /// Most warps of a block.
     const MOST_WARPS: u32 = 4;
     /// Shared memory that the tiles of a block may take together, so that there is room for histograms.
     const MOST_MEMORY: u32 = 36 << 10;
@@ -133,7 +130,6 @@ impl Variant {
             logarithm: form.logarithm,
             measured: form.measured && !form.logarithm,
             axes: geometry.axes() as u32,
-            large: geometry.tile_size() == TileSize::Large,
         }
     }
 
@@ -144,46 +140,36 @@ impl Variant {
 
     /// Elements of an unclipped tile.
     fn elements(self) -> u32 {
-        let small = if self.axes == 3 { 512 } else { 1024 };
-        if self.large { 4096 } else { small }
+        if self.axes == 3 { 512 } else { 1024 }
     }
 
-    fn warps_of_tile(self) -> u32 {
-        if self.large { Self::WARPS_OF_LARGE } else { 1 }
-    }
-
-    fn tiles_of_block(self) -> u32 {
-        if self.large { 1 } else { (Self::MOST_MEMORY / self.tile_bytes()).clamp(1, Self::MOST_WARPS) }
+    /// Warps of a block. Each has a tile.
+    fn warps(self) -> u32 {
+        (Self::MOST_MEMORY / self.tile_bytes()).clamp(1, Self::MOST_WARPS)
     }
 
     fn threads(self) -> u32 {
-        32 * self.warps_of_tile() * self.tiles_of_block()
+        32 * self.warps()
     }
 
     fn shape(self) -> OrdinaryShape {
         OrdinaryShape::new(self.axes, self.element, self.logarithm)
     }
 
-    /// Whether whole tiles are those of `kernels/predict/ordinary.cuh`.
-    fn has_ordinary(self) -> bool {
-        !self.large
-    }
-
     /// Bytes of `TileMemory` in `kernels/predict/code_tile.cuh`, which checks that they suffice.
     fn tile_bytes(self) -> u32 {
         let elements = self.elements();
-        let separate_codes = elements * self.value_bytes() < 4096 * 8;
         let values = self.value_bytes() * (elements + elements / 32);
         let strips = elements / 128 + 2 * elements.div_ceil(512);
-        let of_strips = self.warps_of_tile() * (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
+        let of_strips = (4 * 178 + 128) + elements / 4 + 4 * (strips + 1);
         let bitmaps = 5 * elements / 8;
-        let lattice = 4 * 128;
-        4 * elements * (1 + u32::from(separate_codes)) + values.max(of_strips) + bitmaps + lattice + 160
+        let lattice = 4 * 64;
+        8 * elements + values.max(of_strips) + bitmaps + lattice + 160
     }
 
     /// Dynamic shared memory of a block.
     fn memory(self) -> u32 {
-        self.tiles_of_block() * self.tile_bytes().next_multiple_of(16)
+        self.warps() * self.tile_bytes().next_multiple_of(16)
     }
 
     fn constants(self) -> Vec<(&'static str, u64)> {
@@ -194,16 +180,11 @@ impl Variant {
             ("MEASURE", self.measured.into()),
             ("AXES", self.axes),
             ("TILE_ELEMENTS", self.elements()),
-            ("TILE_WARPS", self.warps_of_tile()),
-            ("WARPS", self.warps_of_tile() * self.tiles_of_block()),
+            ("WARPS", self.warps()),
             ("MEMORY_BYTES", self.memory()),
-            ("ORDINARY", self.has_ordinary().into()),
         ];
-        let own = own.map(|(name, value)| (name, value.into())).into_iter().chain(sample_constants());
-        match self.has_ordinary() {
-            true => own.chain(self.shape().constants()).collect(),
-            false => own.collect(),
-        }
+        let own = own.map(|(name, value)| (name, value.into())).into_iter();
+        own.chain(sample_constants()).chain(self.shape().constants()).collect()
     }
 }
 
@@ -213,11 +194,11 @@ pub(super) fn specializations() -> Vec<Specialization> {
     all.push(CodebookKernels::specialization());
     for element in compiled_types() {
         for (logarithm, measured) in [(false, false), (false, true), (true, false)] {
-            for (axes, large) in [(1, false), (2, false), (3, false), (1, true), (2, true), (3, true)] {
-                if !element.is_computed() && (large || axes != 3) || logarithm && element.is_integer() {
+            for axes in 1..=3 {
+                if !element.is_computed() && axes != 3 || logarithm && element.is_integer() {
                     continue;
                 }
-                let variant = Variant { element, logarithm, measured, axes, large };
+                let variant = Variant { element, logarithm, measured, axes };
                 let unmeasured = Variant { measured: false, ..variant };
                 all.push(EncodeKernels::specialization(variant));
                 if !measured {
@@ -242,8 +223,8 @@ pub struct TileEncoder {
     count: CountKernels,
     codebooks: CodebookKernels,
     encode: EncodeKernels,
-    /// The tables of all schemes for whole ordinary tiles, if there are any.
-    schemes: Option<CudaSlice<u32>>,
+    /// The tables of all schemes for whole ordinary tiles.
+    schemes: CudaSlice<u32>,
     /// For whole ordinary tiles, unless squared errors are summed.
     ordinary: Option<OrdinaryEncoder>,
     multiprocessors: u32,
@@ -270,13 +251,10 @@ impl TileEncoder {
             count: CountKernels::load(device, unmeasured)?,
             codebooks: CodebookKernels::load(device)?,
             encode: EncodeKernels::load(device, variant)?,
-            schemes: match variant.has_ordinary() {
-                true => Some(variant.shape().tables(stream, geometry)?),
-                false => None,
-            },
-            ordinary: match variant.has_ordinary() && !variant.measured {
-                true => Some(OrdinaryEncoder::new(device, variant.shape())?),
-                false => None,
+            schemes: variant.shape().tables(stream, geometry)?,
+            ordinary: match variant.measured {
+                true => None,
+                false => Some(OrdinaryEncoder::new(device, variant.shape())?),
             },
             multiprocessors: device.info().multiprocessors,
         };
@@ -371,11 +349,6 @@ impl Work<'_> {
         u32::from(origin.is_multiple_of((4 * bytes).min(16)) && encoder.device_geometry.row().is_multiple_of(4))
     }
 
-    /// Returns the tables of schemes, as kernels take them.
-    fn schemes(&self) -> Option<&dyn DevicePtr<u32>> {
-        self.encoder.schemes.as_ref().map(|schemes| schemes as &dyn DevicePtr<u32>)
-    }
-
     fn grid(&self, blocks: u32) -> Grid {
         Grid::new(blocks, self.encoder.variant.threads()).shared_memory(self.encoder.variant.memory())
     }
@@ -402,13 +375,13 @@ impl Work<'_> {
         let candidates = encoder.candidates.len() as u32;
         let numbered = encoder.candidates.iter().enumerate();
         let codes = numbered.fold(0, |all, (number, scheme)| all | u32::from(scheme.code()) << (4 * number));
-        let blocks = self.lots(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.tiles_of_block());
+        let blocks = self.lots(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.warps());
         let grid = self.grid(blocks * batch.chunks()).rows(1 + candidates);
         // SAFETY: the slab has the elements of the batch, and the plans are those of its tiling; `encoder` outlives the
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
         unsafe {
             launch!(encoder.choose.choose on stream, grid; &slab.bytes, slab.first_element, encoder.device_geometry,
-                *batch, step, plans, self.vectors(), self.schemes(), candidates, codes, costs, done, choices, listed)
+                *batch, step, plans, self.vectors(), &encoder.schemes, candidates, codes, costs, done, choices, listed)
         }
     }
 
@@ -420,12 +393,12 @@ impl Work<'_> {
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
         let lots = self.lots(COUNTED_STEP, FEWEST_COUNTED);
-        let blocks = lots.div_ceil(encoder.variant.tiles_of_block() * TILES_OF_COUNTING);
+        let blocks = lots.div_ceil(encoder.variant.warps() * TILES_OF_COUNTING);
         let grid = self.grid(blocks).rows(batch.chunks());
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {
             launch!(encoder.count.count_symbols on stream, grid; &slab.bytes, slab.first_element,
-                encoder.device_geometry, *batch, step, plans, self.vectors(), self.schemes(), choices, counts, live)
+                encoder.device_geometry, *batch, step, plans, self.vectors(), &encoder.schemes, choices, counts, live)
         }
     }
 
@@ -449,10 +422,17 @@ impl Work<'_> {
             counted,
             chunk_words: encoded.chunk_words,
         };
-        let mut blocks = batch.tiles().div_ceil(encoder.variant.tiles_of_block());
+        let mut blocks = batch.tiles().div_ceil(encoder.variant.warps());
         let mut rest = None;
-        if let (Some(ordinary), Some(schemes), Some((listed, pieces))) = (&encoder.ordinary, &encoder.schemes, listed) {
-            ordinary.encode(self, codewords, &encoded.choices.as_view(), outputs, schemes, (&mut *listed, pieces))?;
+        if let (Some(ordinary), Some((listed, pieces))) = (&encoder.ordinary, listed) {
+            ordinary.encode(
+                self,
+                codewords,
+                &encoded.choices.as_view(),
+                outputs,
+                &encoder.schemes,
+                (&mut *listed, pieces),
+            )?;
             blocks = blocks.min(encoder.multiprocessors * LISTED_BLOCKS);
             rest = Some(&*listed as &dyn DevicePtr<u32>);
         }

@@ -29,7 +29,6 @@ declare_kernels! {
         with MEASURE = false;
         with AXES = shape.axes;
         with TILE_ELEMENTS = shape.elements();
-        with TILE_WARPS = 1u32;
         with WARPS = shape.warps();
         with MEMORY_BYTES = shape.memory_bytes();
         with RESIDENT = shape.resident();
@@ -78,7 +77,7 @@ impl OrdinaryShape {
     }
 
     fn layout(self) -> points::Layout {
-        points::Layout::new(self.elements() as usize, self.value_bytes() as usize)
+        points::Layout::new(self.value_bytes() as usize)
     }
 
     /// Returns the constants of `kernels/predict/ordinary.cuh`.

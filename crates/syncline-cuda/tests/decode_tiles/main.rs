@@ -101,16 +101,11 @@ fn every_kind<T: Real>(log: bool) {
         for wild in [false, true] {
             let values = field(extents, 3, wild);
             let bytes = bytes_of::<T>(&values);
-            for (tile_size, chunk_tiles, fill) in [
-                (TileSize::Small, None, Fill::Auto),
-                (TileSize::Large, Some(7), Fill::Value(-9999.0)),
-                (TileSize::Small, Some(20), Fill::Auto),
-                (TileSize::Large, None, Fill::Auto),
-            ] {
+            for (chunk_tiles, fill) in [(None, Fill::Auto), (Some(7), Fill::Value(-9999.0)), (Some(20), Fill::Auto)] {
                 if !share.takes() {
                     continue;
                 }
-                let making = Making { fill, tile_size, chunk_tiles, ..Making::default() };
+                let making = Making { fill, chunk_tiles, ..Making::default() };
                 let made = compress(&bytes, T::TYPE, extents, bound, &making);
                 let what = format!("{} {extents:?}, wild {wild}, {making:?}", T::TYPE);
                 if stream::is_lossy(&made) {
@@ -189,12 +184,11 @@ fn parts_come_back_and_nothing_else_is_touched() {
     }
 }
 
-const GOLDEN: [(&str, &[u8]); 8] = [
+const GOLDEN: [(&str, &[u8]); 7] = [
     ("f32_1d_outliers", include_bytes!("../../../../testdata/golden/v1_f32_1d_outliers.syn")),
     ("f32_2d_abs_fill", include_bytes!("../../../../testdata/golden/v1_f32_2d_abs_fill.syn")),
     ("f32_2d_pw_rel", include_bytes!("../../../../testdata/golden/v1_f32_2d_pw_rel.syn")),
     ("f32_3d_rel", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel.syn")),
-    ("f32_3d_rel_large", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel_large.syn")),
     ("f32_empty", include_bytes!("../../../../testdata/golden/v1_f32_empty.syn")),
     ("f64_4d_psnr", include_bytes!("../../../../testdata/golden/v1_f64_4d_psnr.syn")),
     ("f64_2d_lossless", include_bytes!("../../../../testdata/golden/v1_f64_2d_lossless.syn")),
@@ -217,7 +211,7 @@ fn golden_streams_come_back() {
         }
         lossy += usize::from(stream::is_lossy(bytes));
     }
-    assert!(lossy >= 6, "{lossy}");
+    assert!(lossy >= 5, "{lossy}");
 }
 
 #[test]

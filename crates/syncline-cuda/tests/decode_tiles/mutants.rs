@@ -37,7 +37,7 @@ pub fn repair_checksums(bytes: &mut [u8]) {
 /// Returns small streams that have all sections, masks and signs included.
 fn streams() -> Vec<Vec<u8>> {
     let making = Making { chunk_tiles: Some(9), ..Making::default() };
-    let large = Making { tile_size: TileSize::Large, chunk_tiles: Some(2), ..Making::default() };
+    let few = Making { chunk_tiles: Some(2), ..Making::default() };
     let blocks = Making { tile_size: TileSize::Block, ..Making::default() };
     let of = |extents: &[u64], bound: Bound, making: &Making| {
         let values = field(extents, 4, true);
@@ -52,8 +52,8 @@ fn streams() -> Vec<Vec<u8>> {
         of(&[17, 20, 40], Bound::Abs(0.05), &making),
         of(&[9, 16, 24], Bound::PwRel(0.05), &making),
         of(&[70, 75], Bound::Abs(0.02), &making),
-        of(&[9000], Bound::PwRel(0.01), &large),
-        of(&[20, 33, 18], Bound::Abs(0.5), &large),
+        of(&[9000], Bound::PwRel(0.01), &few),
+        of(&[20, 33, 18], Bound::Abs(0.5), &making),
         of(&[20, 33, 18], Bound::Abs(0.05), &blocks),
         of(&[3, 70, 75], Bound::Abs(0.02), &blocks),
         of(&[40, 41, 42], Bound::Abs(0.02), &blocks),
@@ -148,12 +148,12 @@ fn mutants_of_squares_have_the_cpus_verdict() {
 }
 
 #[test]
-fn mutants_of_large_lines_have_the_cpus_verdict() {
+fn mutants_of_lines_have_the_cpus_verdict() {
     mutants_have_the_cpus_verdict(3);
 }
 
 #[test]
-fn mutants_of_large_cubes_have_the_cpus_verdict() {
+fn mutants_of_smooth_cubes_have_the_cpus_verdict() {
     mutants_have_the_cpus_verdict(4);
 }
 

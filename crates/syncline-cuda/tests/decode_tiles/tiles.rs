@@ -31,12 +31,10 @@ fn predictors_and_schemes_of_any_tile_give_the_cpus_values() {
     let mut share = Share::one_in(3);
     let mut different = 0;
     for (axes, extents) in (1u8..).zip(CLIPPED) {
-        for (whole, tile_size) in
-            [(false, TileSize::Small), (true, TileSize::Small), (false, TileSize::Large), (true, TileSize::Large)]
-        {
+        for whole in [false, true] {
             let extents = if whole { WHOLE[axes as usize - 1] } else { extents };
             let values = waves(extents, 0.003);
-            let making = Making { tile_size, ..Making::default() };
+            let making = Making::default();
             let good = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, Bound::Abs(1e-3), &making);
             let info = StreamInfo::from_bytes(&good).unwrap();
             let mut decompressor = settled(device, &stream, &info);
@@ -56,7 +54,7 @@ fn predictors_and_schemes_of_any_tile_give_the_cpus_values() {
                 different += usize::from(expected != try_decompress(&good).unwrap());
                 let out = on_gpu(&mut decompressor, &stream, &bytes).unwrap();
                 let wrong = out.iter().zip(&expected).position(|(a, b)| a != b);
-                let what = format!("{extents:?} {tile_size:?} scheme {scheme} predictors from {first}");
+                let what = format!("{extents:?} scheme {scheme} predictors from {first}");
                 assert!(out == expected, "{what}: differs at element {:?}", wrong.map(|at| at / 4));
             }
         }
@@ -124,16 +122,14 @@ const WHOLE: [&[u64]; 3] = [&[16 * 1024], &[128, 192], &[16, 32, 48]];
 #[test]
 fn ordinary_tiles_are_not_left_over() {
     let Some((device, stream)) = device() else { return };
-    for (extents, tile_size) in
-        WHOLE.into_iter().flat_map(|extents| [(extents, TileSize::Small), (extents, TileSize::Large)])
-    {
+    for extents in WHOLE {
         for (noise, bound) in [(0.0, 1e-3), (0.01, 1e-2), (0.5, 1e-4)] {
             let values = waves(extents, noise);
-            let making = Making { chunk_tiles: Some(23), tile_size, ..Making::default() };
+            let making = Making { chunk_tiles: Some(23), ..Making::default() };
             let made = |values: &[f64]| {
                 compress(&bytes_of::<f32>(values), ElementType::F32, extents, Bound::Abs(bound), &making)
             };
-            let what = format!("{extents:?} {tile_size:?} noise {noise}");
+            let what = format!("{extents:?} noise {noise}");
             assert_eq!(left_over::<f32>(device, &stream, &made(&values)), 0, "{what}");
             comes_back(device, &stream, &made(&values), &what);
             // A value that no code has makes one tile special.

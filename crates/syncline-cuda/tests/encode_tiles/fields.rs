@@ -3,7 +3,6 @@
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::Header;
-use syncline_core::geometry::TileSize;
 use syncline_core::pipeline::CoderOptions;
 
 use crate::common::streams::{Field, Options};
@@ -21,11 +20,10 @@ fn tiles_of_every_shape_are_the_cpus() {
         let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], unless_tiny(&[100_000], &[20_000])));
         for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], cube, line] {
             let field = Field::smooth(element, extents, 0.01);
-            for tile_size in TileSize::TILES {
-                if share.takes() {
-                    let options = Options::new(Bound::Abs(1e-3)).with_tiles(tile_size);
-                    seen.add(&check(device, &field, &options, 35, 2));
-                }
+
+            if share.takes() {
+                let options = Options::new(Bound::Abs(1e-3));
+                seen.add(&check(device, &field, &options, 35, 2));
             }
         }
     }
@@ -37,18 +35,16 @@ fn tiles_of_every_bound_are_the_cpus() {
     let Some(device) = device() else { return };
     let extents: &[u64] = pick(&[60, 50, 70], unless_tiny(&[20, 30, 40], &[9, 20, 30]));
     let mut seen = Seen::default();
-    for (number, element) in TYPES.into_iter().enumerate() {
+    for element in TYPES {
         // Half of each plane is 0.
         let (height, width) = (extents[1], extents[2]);
         let field =
             Field::smooth(element, extents, 0.02).with("zero", |i| (i / width % height < height / 2).then_some(0.0));
         for bound in [Bound::Rel(1e-1), Bound::Rel(1e-4), Bound::Abs(1e-6), Bound::Psnr(60.0), Bound::PwRel(1e-3)] {
-            for tile_size in *unless_tiny(&&TileSize::TILES[..], &&TileSize::TILES[number..=number]) {
-                let options = Options::new(bound).with_tiles(*tile_size);
-                seen.add(&check(device, &field, &options, 50, 2));
-                let options = Options { rewritable: true, ..options };
-                seen.add(&check(device, &field, &options, 300, 1));
-            }
+            let options = Options::new(bound);
+            seen.add(&check(device, &field, &options, 50, 2));
+            let options = Options { rewritable: true, ..options };
+            seen.add(&check(device, &field, &options, 300, 1));
         }
     }
     assert!(seen.constant > 0 && seen.bitmaps > 0 && seen.classes > 0 && seen.raw < seen.chunks, "{seen:?}");
@@ -79,12 +75,11 @@ fn special_values_are_the_cpus() {
             let field = Field::smooth(element, extents, 0.01)
                 .with("specials", |i| if i % 3000 < 2000 { special(i) } else { None })
                 .with("all NaN", |i| (i < 1100).then_some(f64::NAN));
-            for tile_size in TileSize::TILES {
-                for bound in [Bound::Abs(1e-2), Bound::PwRel(1e-2)] {
-                    if share.takes() {
-                        let options = Options { fill: Fill::None, ..Options::new(bound).with_tiles(tile_size) };
-                        seen.add(&check(device, &field, &options, 9, 3));
-                    }
+
+            for bound in [Bound::Abs(1e-2), Bound::PwRel(1e-2)] {
+                if share.takes() {
+                    let options = Options { fill: Fill::None, ..Options::new(bound) };
+                    seen.add(&check(device, &field, &options, 9, 3));
                 }
             }
         }
@@ -106,12 +101,10 @@ fn masks_are_the_cpus() {
                 .with("fill", |i| (i > 4000 && i < 6500).then_some(-9999.0));
             let missing = field.clone().with("NaN", |i| (i % 701 < 60).then_some(f64::NAN));
             for (field, fill) in [(&field, Fill::Auto), (&missing, Fill::Auto), (&missing, Fill::Value(-9999.0))] {
-                for tile_size in TileSize::TILES {
-                    for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3), Bound::Psnr(50.0)] {
-                        if share.takes() {
-                            let options = Options { fill, ..Options::new(bound).with_tiles(tile_size) };
-                            seen.add(&check(device, field, &options, 8, 2));
-                        }
+                for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3), Bound::Psnr(50.0)] {
+                    if share.takes() {
+                        let options = Options { fill, ..Options::new(bound) };
+                        seen.add(&check(device, field, &options, 8, 2));
                     }
                 }
             }
@@ -131,12 +124,12 @@ fn reserved_patterns_and_stated_ranges_are_the_cpus() {
         let header = lattice.header(&Options::new(Bound::Abs(0.01)), &lattice.resolve(&Options::new(Bound::Abs(0.01))));
         assert_eq!(header.step, 0.5);
         seen.add(&check_with(device, &lattice, &header, &CoderOptions::default(), 1));
-        for (tile_size, bound) in TileSize::TILES.into_iter().zip([Bound::Abs(1e-2), Bound::PwRel(1e-2)]) {
+        for bound in [Bound::Abs(1e-2), Bound::PwRel(1e-2)] {
             // Other values are next to the fill value.
-            let options = Options { fill: Fill::Value(0.0), ..Options::new(bound).with_tiles(tile_size) };
+            let options = Options { fill: Fill::Value(0.0), ..Options::new(bound) };
             seen.add(&check(device, &field, &options, 20, 2));
             // Some values are outside of the range.
-            let options = Options::new(bound).with_tiles(tile_size);
+            let options = Options::new(bound);
             let header = Header { range: Some((-0.9, 1.2)), ..field.header(&options, &field.resolve(&options)) };
             seen.add(&check_with(device, &field, &header, &CoderOptions::default(), 1));
         }

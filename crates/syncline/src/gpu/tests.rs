@@ -7,7 +7,6 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Bound;
-use syncline_core::geometry::TileSize;
 use syncline_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 
 use super::{Compressor, Decompressor, DeviceBuffer, DeviceBytes, QueuedCompressor, RawStream, memory};
@@ -48,18 +47,10 @@ fn field(element_type: ElementType, count: u64) -> Vec<u8> {
     bits.flat_map(|bits| bits.to_le_bytes()[..element_type.size()].to_vec()).collect()
 }
 
-/// Returns the stream and the decompressed elements of the CPU. For an array in device memory, a sample, which here is
-/// the array, chooses between the sizes that the GPU has.
+/// Returns the stream and the decompressed elements of the CPU.
 fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &CompressOptions) -> (Vec<u8>, Vec<u8>) {
     let array = ArrayView::from_bytes(bytes, element_type, shape).unwrap();
-    let with_tiles = |size| {
-        let options = options.clone().with_advanced(options.advanced().with_tile(size));
-        compress(&array, &options.with_backend(Backend::Cpu)).unwrap()
-    };
-    let stream = match options.tile() {
-        Some(size) => with_tiles(size),
-        None => TileSize::ALL.map(with_tiles).into_iter().min_by_key(Vec::len).unwrap(),
-    };
+    let stream = compress(&array, &options.clone().with_backend(Backend::Cpu)).unwrap();
     let back = decompress(&stream, &DecompressOptions::new().with_backend(Backend::Cpu)).unwrap();
     let elements = back.bytes().to_vec();
     (stream, elements)
@@ -126,9 +117,6 @@ fn lossy_streams_are_those_of_the_cpu() {
     round_trip(&mut compressor, ElementType::F64, &[2, 9, 10, 11], &abs.clone().with_rewritable(true));
     round_trip(&mut compressor, ElementType::F64, &[900], &CompressOptions::new(Bound::PwRel(1e-2)));
     round_trip(&mut compressor, ElementType::F32, &[9, 20, 17], &abs.clone().with_effort(Effort::Fast));
-    // Large tiles: by request, and where a sample chooses them.
-    let large = abs.clone().with_advanced(Advanced::default().with_tile(TileSize::Large));
-    round_trip(&mut compressor, ElementType::F32, &[9, 20, 17], &large);
     for extents in [&[33, 40][..], &[20, 33, 34]] {
         round_trip(&mut compressor, ElementType::F64, extents, &abs.clone().with_effort(Effort::Best));
     }
@@ -168,7 +156,7 @@ fn streams_with_a_bound_are_those_of_the_cpu() {
     for element_type in [ElementType::U8, ElementType::Bf16, ElementType::U32, ElementType::F64] {
         let bound = if element_type.is_float() { Bound::Rel(1e-2) } else { Bound::Abs(3.0) };
         let fast = CompressOptions::new(bound).with_effort(Effort::Fast);
-        let blocks = fast.clone().with_advanced(Advanced::default().with_tile(TileSize::Block));
+        let blocks = CompressOptions::new(bound);
         round_trip(&mut compressor, element_type, &[20, 30], &fast);
         round_trip(&mut compressor, element_type, &[20, 30], &blocks);
     }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, table_and_trailer};
-use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, Effort};
 
@@ -134,17 +134,14 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     // Every combination has kernels of its own, and compiling them takes longer than the test.
     let usual = (ElementType::F32, Bound::Rel(1e-3));
     let ragged: &[u64] = pick(&[130, 70, 150], &[20, 30, 35]);
-    let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, TileSize::Small, extents)).collect();
-    cases.push(((ElementType::F64, Bound::Abs(1e-4)), TileSize::Small, ragged));
-    cases.push(((ElementType::F64, Bound::PwRel(1e-2)), TileSize::Small, ragged));
-    for extents in [shapes()[1], ragged] {
-        cases.push((usual, TileSize::Large, extents));
-    }
-    cases.push(((ElementType::F16, Bound::Rel(1e-2)), TileSize::Block, ragged));
-    for (case, ((element, bound), tile_size, extents)) in cases.into_iter().enumerate() {
+    let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, Effort::Fast, extents)).collect();
+    cases.push(((ElementType::F64, Bound::Abs(1e-4)), Effort::Fast, ragged));
+    cases.push(((ElementType::F64, Bound::PwRel(1e-2)), Effort::Fast, ragged));
+    cases.push(((ElementType::F16, Bound::Rel(1e-2)), Effort::Balanced, ragged));
+    for (case, ((element, bound), effort, extents)) in cases.into_iter().enumerate() {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(element, shape.len());
-        let options = CompressOptions::new(bound).with_advanced(Advanced::default().with_tile(tile_size));
+        let options = CompressOptions::new(bound).with_effort(effort);
         let options = options.with_backend(Backend::Cpu);
         let mut expected = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
@@ -153,7 +150,7 @@ fn streams_and_arrays_are_those_of_the_cpu() {
         }
         let array = decompress(&expected, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
         for sizes in sizes_of(case, 3) {
-            let what = format!("{element} {shape} {bound:?} {tile_size:?} {sizes:?}");
+            let what = format!("{element} {shape} {bound:?} {effort} {sizes:?}");
             let stream = compressed(gpus, &bytes, element, shape, &options, sizes);
             assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
             let count = shape.len();
@@ -280,16 +277,16 @@ fn elements_of(work: &mut Decompression<'_>, stream: &[u8], count: u64, what: &s
 fn boxes_are_those_of_the_cpu() {
     let Some(gpus) = gpus() else { return };
     let cases = [
-        (ElementType::F32, Bound::Rel(1e-3), TileSize::Small, &[30, 40, 50][..], vec![3..29, 9..11, 7..50]),
-        (ElementType::F32, Bound::Lossless, TileSize::Small, &[2, 3, 12, 20, 21], vec![0..2, 1..3, 5..9, 0..20, 4..5]),
-        (ElementType::U16, Bound::Lossless, TileSize::Small, &[200, 105], vec![31..170, 33..64]),
-        (ElementType::F32, Bound::Abs(1e-2), TileSize::Block, &[70, 40, 50], vec![60..70, 0..40, 49..50]),
+        (ElementType::F32, Bound::Rel(1e-3), Effort::Fast, &[30, 40, 50][..], vec![3..29, 9..11, 7..50]),
+        (ElementType::F32, Bound::Lossless, Effort::Fast, &[2, 3, 12, 20, 21], vec![0..2, 1..3, 5..9, 0..20, 4..5]),
+        (ElementType::U16, Bound::Lossless, Effort::Fast, &[200, 105], vec![31..170, 33..64]),
+        (ElementType::F32, Bound::Abs(1e-2), Effort::Balanced, &[70, 40, 50], vec![60..70, 0..40, 49..50]),
     ];
-    for (case, (element, bound, tile_size, extents, ranges)) in cases.into_iter().enumerate() {
+    for (case, (element, bound, effort, extents, ranges)) in cases.into_iter().enumerate() {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(ElementType::F32, shape.len());
         let bytes = &bytes[..shape.len() as usize * element.size()];
-        let options = CompressOptions::new(bound).with_advanced(Advanced::default().with_tile(tile_size));
+        let options = CompressOptions::new(bound).with_effort(effort);
         let mut stream = Vec::new();
         compress_from(bytes, 0, element, shape, &options.with_backend(Backend::Cpu), &mut stream).unwrap();
         let file = StreamFile::open(stream.as_slice()).unwrap();
@@ -297,7 +294,7 @@ fn boxes_are_those_of_the_cpu() {
         let expected = file.decompress_region(&ranges, &on_cpu).unwrap();
         for sizes in sizes_of(case, 3) {
             let what = format!("{element} {shape} {bound:?} {ranges:?} {sizes:?}");
-            let geometry = Geometry::of_stream(shape, tile_size, file.header().chunk_tiles).unwrap();
+            let geometry = Geometry::of_stream(shape, file.header().tile_size, file.header().chunk_tiles).unwrap();
             let region = geometry.region(&ranges).unwrap();
             let batches = |geometry: &Geometry, element, batch| layer_batches(geometry, &region, element, batch);
             let mut work = Decompression::with_sizes(gpus, stream.as_slice(), batches, None, sizes).unwrap();
@@ -330,7 +327,6 @@ fn the_library_says_where_it_worked() {
         (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
         (fast(Bound::Rel(1e-3)).with_fill(Fill::None), true),
         (fast(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
-        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_tile(TileSize::Large)), true),
         (CompressOptions::new(Bound::Psnr(60.0)), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best).with_fill(Fill::Value(-9999.0)), true),
         (CompressOptions::new(Bound::Abs(1e-30)).with_advanced(Advanced::default().with_coder(Coder::Numbers)), true),

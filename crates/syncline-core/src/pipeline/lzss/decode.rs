@@ -7,7 +7,7 @@ use super::{
 use crate::bits::fields::Fields;
 use crate::container::{RecordChecksum, Sections};
 use crate::error::Result;
-use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
+use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::lzss::{
     BlockCounts, LEVELS, MAX_MIN_MATCH, Params, SLACK, SymbolWidth, TokenParts, decode_block_with_prefetch,
     decode_short_window_block,
@@ -84,7 +84,7 @@ pub(in super::super) fn decode<W: Word, K: Tiles + ?Sized>(
             if cfg!(target_endian = "little") {
                 sink.put(coded)?;
             } else {
-                let words = &mut [W::ZERO; MAX_SMALL_TILE_ELEMENTS][..tile.len()];
+                let words = &mut [W::ZERO; MAX_TILE_ELEMENTS][..tile.len()];
                 words.iter_mut().zip(coded).for_each(|(word, coded)| *word = from_little(*coded));
                 sink.put(words)?;
             }

@@ -5,7 +5,7 @@ use super::tile::{TakenTile, predict_tile, take_numbers};
 use crate::array::ElementType;
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::bits::lots::place_in_lot;
-use crate::geometry::{MAX_SMALL_TILE_ELEMENTS, Tile};
+use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::numbers::cells::{Cells, Estimate, MAX_CELLS, Range, equal_cell};
 use crate::numbers::find::candidates;
 use crate::numbers::number::Number;
@@ -43,7 +43,7 @@ impl<W: Word> Default for Sample<W> {
             taken: Vec::new(),
             besides: 0,
             codes: Vec::new(),
-            other: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS],
+            other: vec![W::ZERO; MAX_TILE_ELEMENTS],
             mask_bytes: Vec::new(),
             rests: Vec::new(),
             estimate: Estimate::default(),

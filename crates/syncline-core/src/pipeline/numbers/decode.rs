@@ -3,7 +3,7 @@
 use super::{BASES, BINS, GROUP, MASKS, PLAN, Plan, RAW_BITS, RAW_LENGTHS, RESTS, SYMBOLS, TileState, VERBATIM};
 use crate::container::{Sections, SparseList, read_bases};
 use crate::error::Result;
-use crate::geometry::{MAX_SMALL_TILE_ELEMENTS, Tile};
+use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, Stream, Symbol};
 use crate::numbers::bins::{Bin, read_bins};
 use crate::numbers::raw_bits::{PADDING, read_wide, window};
@@ -101,7 +101,7 @@ impl<'a, W: Word> Chunk<'a, W> {
         let mut rests = Reader::new(streams.2.as_ref(), &mut buffers.2)?;
         let table = Table::new(&self.bins, self.plan);
 
-        let mut words = [W::ZERO; MAX_SMALL_TILE_ELEMENTS];
+        let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
         let (mut symbol, mut mask_byte, mut position, mut live) = (0, 0, 0, 0);
         let mut number = 0;
         while let Some((tile, wanted)) = sink.peek() {

@@ -2,7 +2,7 @@
 
 use super::{Plan, TileState};
 use crate::array::ElementType;
-use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
+use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::predict::word::Word;
 use crate::predict::{orders, residuals};
 use crate::quantize::mask::{MaskKind, TileMask};
@@ -115,7 +115,7 @@ pub(super) struct TileMemory<W> {
 
 impl<W: Word> Default for TileMemory<W> {
     fn default() -> Self {
-        Self { numbers: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS], other: vec![W::ZERO; MAX_SMALL_TILE_ELEMENTS] }
+        Self { numbers: vec![W::ZERO; MAX_TILE_ELEMENTS], other: vec![W::ZERO; MAX_TILE_ELEMENTS] }
     }
 }
 

@@ -58,7 +58,7 @@ impl<T: Real> Plan<T> {
     /// Makes the plan for tiles of these extents, which extend along `axes` axes, 1 to 3.
     ///
     /// # Panics
-    /// The tile has more than 4,096 elements or none.
+    /// The tile has more than 1,024 elements or none.
     pub fn new(scheme: Scheme, extent: [usize; 3], axes: usize) -> Self {
         let count: usize = extent.iter().product();
         assert!((1..=MAX_TILE_ELEMENTS).contains(&count), "a tile of {extent:?}");

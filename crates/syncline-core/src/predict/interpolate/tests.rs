@@ -16,9 +16,9 @@ fn schemes(axes: usize) -> Vec<Scheme> {
 
 fn extents() -> impl Strategy<Value = ([usize; 3], usize)> {
     prop_oneof![
-        (1..=16usize, 1..=16usize, 1..=16usize).prop_map(|(z, y, x)| ([z, y, x], 3)),
-        (1..=64usize, 1..=64usize).prop_map(|(y, x)| ([1, y, x], 2)),
-        (1..=4096usize).prop_map(|x| ([1, 1, x], 1)),
+        (1..=8usize, 1..=8usize, 1..=8usize).prop_map(|(z, y, x)| ([z, y, x], 3)),
+        (1..=32usize, 1..=32usize).prop_map(|(y, x)| ([1, y, x], 2)),
+        (1..=1024usize).prop_map(|x| ([1, 1, x], 1)),
     ]
 }
 
