@@ -73,7 +73,7 @@ const COMPRESS_EXAMPLES: &str = "\
 Examples:
   syncline compress x.f32 --shape 100x500x500 --rel 1e-3    a raw file; writes x.f32.syn
   syncline compress a.npy b.npy --abs 0.01 --rm             several files, which are removed afterwards
-  syncline compress run/ --lossless --output-dir packed     every .npy and typed raw file in a folder
+  syncline compress run/ --lossless --output-dir packed     every .npy file in a folder; raw ones need --shape
   syncline compress run.h5:/fields/t --rel 1e-3             a dataset of an HDF5 or netCDF-4 file
   producer | syncline compress - --dtype f32 --shape 100x500x500 --abs 0.01 > x.syn
 ";
