@@ -65,9 +65,7 @@ fn the_example_runs() {
 
 #[test]
 fn the_example_of_the_cookbook_runs() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/COOKBOOK.md");
-    let text = std::fs::read_to_string(page).unwrap();
-    let (_, example) = text.split_once("```c\n").unwrap();
+    let (_, example) = include_str!("COOKBOOK.md").split_once("```c\n").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("cookbook.c");
     std::fs::write(&source, example.split_once("```").unwrap().0).unwrap();

@@ -8,12 +8,13 @@ mod files;
 mod parse;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use clap_complete::Shell;
 use syncline::{Backend, ElementType, Shape};
 
+use crate::names::is_dash;
 use crate::region::RegionSpec;
 pub use compress::CompressArgs;
 pub use convert::{BoundChoice, ConvertArgs, ConvertBoundArgs};
@@ -73,7 +74,7 @@ const COMPRESS_EXAMPLES: &str = "\
 Examples:
   syncline compress x.f32 --shape 100x500x500 --rel 1e-3    a raw file; writes x.f32.syn
   syncline compress a.npy b.npy --abs 0.01 --rm             several files, which are removed afterwards
-  syncline compress run/ --lossless --output-dir packed     every .npy and typed raw file in a folder
+  syncline compress run/ --lossless --output-dir packed     every .npy file in a folder; raw ones need --shape
   syncline compress run.h5:/fields/t --rel 1e-3             a dataset of an HDF5 or netCDF-4 file
   producer | syncline compress - --dtype f32 --shape 100x500x500 --abs 0.01 > x.syn
 ";
@@ -158,6 +159,14 @@ pub struct Talk {
     /// Print more: the bound that holds, the value range, fill values, and the processor.
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = GENERAL)]
     pub verbose: bool,
+}
+
+impl Talk {
+    /// Returns whether the progress and the summary of what is written to `output` are shown. As with gzip and zstd,
+    /// what goes into a pipe has them only with `-v`.
+    pub fn sums_up(self, output: &Path) -> bool {
+        self.verbose || !self.quiet && !is_dash(output)
+    }
 }
 
 /// The commands.

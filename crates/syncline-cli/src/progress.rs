@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use indicatif::{FormattedDuration, ProgressBar, ProgressState, ProgressStyle};
 use syncline::ElementType;
 
-use crate::args::Talk;
 use crate::format::speed;
 
 /// Shorter work has no bar.
@@ -35,12 +34,12 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Creates a bar for work on elements of this type.
-    pub fn new(verb: &'static str, element_type: ElementType, talk: Talk) -> Arc<Self> {
+    /// Creates a bar for work on elements of this type, which is visible only if it is `wanted`.
+    pub fn new(verb: &'static str, element_type: ElementType, wanted: bool) -> Arc<Self> {
         Arc::new(Self {
             verb,
             started: Instant::now(),
-            visible: !talk.quiet && std::io::stderr().is_terminal(),
+            visible: wanted && std::io::stderr().is_terminal(),
             element_size: element_type.size() as u64,
             bar: OnceLock::new(),
         })

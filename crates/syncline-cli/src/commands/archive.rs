@@ -72,7 +72,7 @@ fn one<W: Write + std::io::Seek>(
     let failed = |error| Failure::io(output.display(), &error);
     writer.start(&member, bytes + header.len() as u64).map_err(failed)?;
     writer.write_all(&header).map_err(failed)?;
-    let bar = Bar::new("decompressing", element_type, talk);
+    let bar = Bar::new("decompressing", element_type, !talk.quiet);
     let options = decode_options(args.resources);
     let execution = stream.for_each_slab(&whole(shape), &options, |part, done| {
         bar.show(done, shape.len());

@@ -29,7 +29,7 @@ pub fn run(args: &CompareArgs, talk: Talk) -> Outcome {
     let other = ArrayInput::open_original(&args.other, element_type, shape, limit)?;
     let name = other.input.to_string();
     let failed = |error| Failure::of(&name, error);
-    let bar = Bar::new("comparing", element_type, talk);
+    let bar = Bar::new("comparing", element_type, !talk.quiet);
     let range = scan_range(&original, &[], args.limits)?;
     let tolerance = judged(args.judge, range).unwrap_or(Tolerance::Any);
     let criteria = Criteria { element_type, shape, fills: Vec::new(), range, tolerance };

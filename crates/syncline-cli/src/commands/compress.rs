@@ -131,7 +131,7 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
             array.input
         ));
     }
-    let bar = Bar::new("compressing", source.element_type(), talk);
+    let bar = Bar::new("compressing", source.element_type(), talk.sums_up(&task.output));
     let mut options = options.clone().with_fill(fill_for(&args.fill, &task.input)?);
     let mut reached = None;
     if let Source::Whole(array, _) = &source
@@ -180,7 +180,7 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
     if !talk.quiet {
         advice.iter().for_each(|text| message::warn(format_args!("{input_name}: {text}")));
     }
-    if !args.json && !talk.quiet {
+    if !args.json && talk.sums_up(&task.output) {
         describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
         reached.iter().map(|reached| reached.line()).for_each(remark);
         remarks.iter().for_each(remark);

@@ -29,7 +29,7 @@ pub fn run(args: &ConvertArgs, talk: Talk) -> Outcome {
         fill => Some(fill.values().to_vec()),
     };
     // Progress in bytes of an array would jump back with the next one.
-    let bar = Bar::new("converting", ElementType::U8, talk);
+    let bar = Bar::new("converting", ElementType::U8, !talk.quiet);
     let done = copy(args, fill)?;
     let elapsed = bar.elapsed();
     let again = done.changes.iter().filter_map(Change::remark);

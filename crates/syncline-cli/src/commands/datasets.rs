@@ -120,7 +120,7 @@ fn one<C: Container>(args: &DecompressArgs, input: &Path, container: &C, name: &
     let header = stream.file.header();
     let (element_type, shape, output) = (header.element_type, header.shape, container.shown(name));
     let array = container.create(name, element_type, shape, fill_of(header))?;
-    let bar = Bar::new("decompressing", element_type, talk);
+    let bar = Bar::new("decompressing", element_type, !talk.quiet);
     let options = decode_options(args.resources);
     let execution = stream.for_each_part(&whole(shape), &options, |region, bytes, done| {
         bar.show(done, shape.len());

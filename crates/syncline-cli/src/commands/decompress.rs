@@ -73,7 +73,7 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     let (mut output, header) = prepare(args, task, stream.file.header(), shape)?;
     let output_name = output.name();
 
-    let bar = Bar::new("decompressing", element_type, talk);
+    let bar = Bar::new("decompressing", element_type, talk.sums_up(&task.output));
     let options = decode_options(args.resources);
     output.write_all(&header).map_err(|error| Failure::io(&output_name, &error))?;
     let execution = match (&region, output.file()) {
@@ -92,7 +92,7 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     removal.remove()?;
 
     let bytes = shape.len() * element_type.size() as u64;
-    if !args.json && !talk.quiet {
+    if !args.json && talk.sums_up(&task.output) {
         remark(format_args!(
             "{} -> {output_name}: {element_type} {shape}, {}, {}",
             stream.name,
@@ -118,7 +118,7 @@ fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: 
     let header = reader.header().clone();
     let (mut output, start) = prepare(args, task, &header, header.shape)?;
     let output_name = output.name();
-    let bar = Bar::new("decompressing", header.element_type, talk);
+    let bar = Bar::new("decompressing", header.element_type, talk.sums_up(&task.output));
     output.write_all(&start).map_err(|error| Failure::io(&output_name, &error))?;
     let total = header.shape.len();
     let size = header.element_type.size() as u64;
@@ -128,7 +128,7 @@ fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: 
     let elapsed = bar.elapsed();
     bar.finish();
     let bytes = total * size;
-    if !args.json && !talk.quiet {
+    if !args.json && talk.sums_up(&task.output) {
         remark(format_args!(
             "{name} -> {output_name}: {} {}, {}, {}",
             header.element_type,

@@ -42,7 +42,7 @@ pub fn run(args: &ReportArgs, talk: Talk) -> Outcome {
     }
     let subject = Subject::open(args)?;
     let mut output = Output::create(&args.output, args.force, &[&args.original, &args.other])?;
-    let bar = Bar::new("comparing", subject.original.element_type, talk);
+    let bar = Bar::new("comparing", subject.original.element_type, !talk.quiet);
     let quality = subject.quality(&bar)?;
     let statistics = subject.statistics(&quality)?;
     bar.finish();

@@ -112,7 +112,7 @@ pub fn decompress(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Don
     let output_name = output.name();
     let (lost, lost_name) = lost_value(header);
 
-    let bar = Bar::new("salvaging", header.element_type, talk);
+    let bar = Bar::new("salvaging", header.element_type, talk.sums_up(&task.output));
     let options = check_options(limits).with_progress(bar.callback());
     output.write_all(&start).map_err(|error| Failure::io(&output_name, &error))?;
     let failed = |error| Failure::between(&name, &output_name, error);
@@ -143,7 +143,7 @@ pub fn decompress(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Don
         "lost": losses_json(&losses),
         "seconds": elapsed.as_secs_f64(),
     });
-    if !args.json && !talk.quiet {
+    if !args.json && talk.sums_up(&task.output) {
         remark(format_args!(
             "{name} -> {output_name}: {} {}, {}, {}",
             header.element_type,
@@ -151,6 +151,8 @@ pub fn decompress(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Don
             format::bytes(uncompressed),
             format::timing(uncompressed, elapsed)
         ));
+    }
+    if !args.json && !talk.quiet {
         loss_lines(&losses, header.shape).iter().for_each(remark);
     }
     let Some(damage) = damage(&salvage, &losses) else {

@@ -30,7 +30,7 @@ fn one(args: &TestArgs, path: &Path, talk: Talk) -> Outcome<Done> {
     let failed = |error| Failure::of(&name, error);
     let salvage = Salvage::open(input).map_err(failed)?;
     let header = salvage.header();
-    let bar = Bar::new("testing", header.element_type, talk);
+    let bar = Bar::new("testing", header.element_type, !talk.quiet);
     let losses = salvage.check(&check_options(args.limits).with_progress(bar.callback())).map_err(failed)?;
     let elapsed = bar.elapsed();
     bar.finish();

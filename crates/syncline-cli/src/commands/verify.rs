@@ -35,7 +35,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
     let region = args.region.as_ref().map(|region| region.within(header.shape)).transpose();
     let region = region.map_err(|text| Failure::usage(format!("{}: {text}", stream.name)))?;
     let shape = region.as_deref().map_or(header.shape, shape_of);
-    let bar = Bar::new("verifying", header.element_type, talk);
+    let bar = Bar::new("verifying", header.element_type, !talk.quiet);
     let range = scan_range(&original, &fills(header), args.resources.limits)?;
     let criteria = Criteria {
         element_type: header.element_type,

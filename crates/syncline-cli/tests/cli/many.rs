@@ -56,6 +56,27 @@ fn one_bad_file_does_not_stop_the_others() {
 }
 
 #[test]
+fn raw_files_of_a_folder_without_a_shape_are_named_and_the_others_are_done() {
+    let w = workshop();
+    w.ok("compress c.f32 --shape 10x100 --lossless");
+    w.ok("decompress c.f32.syn -o run/c.npy");
+    w.write("run/d_10x100.f32", &field_f32(1000));
+    let output = w.run("compress run --rel 1e-3 --output-dir packed");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("syncline: error: ")).collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    for name in ["run/a.f32", "run/step/b.f32", "run/d_10x100.f32"] {
+        let wanted = format!("{name}: the shape is missing: add --shape");
+        assert!(lines.iter().any(|line| line.contains(&wanted)), "{said}");
+    }
+    assert!(said.contains("(the name suggests --shape 10x100)"), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("1 file, 3 failed: "), "{said}");
+    assert_eq!(floats(&w.ok("decompress packed/c.npy.syn -c")).len(), 1000);
+    assert!(!w.path("packed/a.f32.syn").exists());
+}
+
+#[test]
 fn contradicting_options_of_many_files_are_errors() {
     let w = workshop();
     std::fs::create_dir(w.path("empty")).unwrap();

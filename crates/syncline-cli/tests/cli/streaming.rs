@@ -114,6 +114,32 @@ fn a_pipe_without_a_shape_has_one_axis() {
 }
 
 #[test]
+fn what_goes_into_a_pipe_has_no_summary() {
+    let w = Workshop::new();
+    let field = field_f32(1000);
+    let said = |line: &str, input: &[u8]| {
+        let output = w.run_with_stdin(line, input);
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        (succeeded(line, output), said)
+    };
+    w.write("x.f32", &field);
+    let (stream, silent) = said("compress - --dtype f32 --rel 1e-3", &field);
+    assert_eq!(silent, "");
+    w.write("x.syn", &stream);
+    for line in ["-d", "-dc x.syn", "decompress x.syn -o /dev/stdout", "decompress - --keep-going"] {
+        if cfg!(unix) || !line.contains("/dev/") {
+            assert_eq!(said(line, &stream).1, "", "{line}");
+        }
+    }
+    assert!(said("-dv", &stream).1.starts_with("stdin -> stdout: f32 1000, "));
+    assert!(said("compress x.f32 --shape 10x100 --abs 1 -c -v", &[]).1.starts_with("x.f32 -> stdout: "));
+    assert!(said("decompress - -o y.f32", &stream).1.starts_with("stdin -> y.f32: f32 1000, "));
+    // Warnings are not left out.
+    let (_, warned) = said("compress x.f32 --shape 1000 --lossless --fill 1 -c", &[]);
+    assert!(warned.starts_with("syncline: warning: --fill has no effect") && warned.lines().count() == 1, "{warned}");
+}
+
+#[test]
 fn between_pipes_any_bytes_are_compressed_as_by_gzip() {
     let w = Workshop::new();
     let text = "It is the same, again and again. ".repeat(1000).into_bytes();
@@ -122,7 +148,9 @@ fn between_pipes_any_bytes_are_compressed_as_by_gzip() {
         assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         let stream = succeeded(line, output);
         assert!(stream.len() < text.len() / 10, "{line}: {} bytes", stream.len());
-        assert_eq!(succeeded("-d", w.run_with_stdin("-d", &stream)), text);
+        let back = w.run_with_stdin("-d", &stream);
+        assert!(back.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&back.stderr));
+        assert_eq!(succeeded("-d", back), text);
     }
     assert_eq!(succeeded("", w.run_with_stdin("-d", &succeeded("", w.run_with_stdin("", &[])))), [0; 0]);
 }
