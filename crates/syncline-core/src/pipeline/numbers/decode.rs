@@ -24,6 +24,9 @@ pub(in crate::pipeline) fn decode<W: Word, K: Tiles + ?Sized>(
 ) -> Result<()> {
     let place = context.place.as_str();
     let sections = Sections::parse(payload, place)?;
+    if sections.0[RESTS + 1..].iter().any(|section| !section.is_empty()) {
+        return Err(context.corrupt("it has more sections than a chunk of numbers"));
+    }
     let (plan, states) = Plan::parse(sections.0[PLAN], context.header.element_type, context.tile_count(), place)?;
     let chunk = Chunk::<W>::parse(context, &sections, plan, states)?;
     if chunk.is_constant() {
