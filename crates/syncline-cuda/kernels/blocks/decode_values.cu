@@ -6,7 +6,7 @@
 #define LOGARITHM 0
 #include "blocks/predict.cuh"
 #include "blocks/symbol.cuh"
-#include "blocks/wanted.cuh"
+#include "blocks/requested.cuh"
 #include "device/sync.cuh"
 
 // The masks of the elements of a block, 0 or their number plus 1, where the elements are.
@@ -131,10 +131,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                          const __grid_constant__ Values values, const __grid_constant__ Request request,
                          StoredBits *output) {
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request)) {
+    if (!RequestedBlock::exists(parsed, request)) {
         return;
     }
-    const WantedBlock own(geometry, parsed, request, output);
+    const RequestedBlock own(geometry, parsed, request, output);
     const uint32_t elements = own.tile.elements();
     const RasterPlaces places(own.tile, geometry);
     if (own.record.kind == KIND_RAW) {
