@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use syncline::{Backend, Effort, ElementType};
-use syncline_core::geometry::TileSize;
 
 use syncline_bench::array::{Array, Selection};
 use syncline_bench::clock::Clock;
@@ -70,10 +69,6 @@ fn parse_bound(text: &str) -> Result<f64, String> {
 fn parse_effort(text: &str) -> Result<Effort, String> {
     let found = [Effort::Balanced, Effort::Fast, Effort::Best].into_iter().find(|effort| effort.name() == text);
     found.ok_or_else(|| "fast, balanced or best".to_owned())
-}
-
-fn parse_tile_size(text: &str) -> Result<TileSize, String> {
-    TileSize::ALL.into_iter().find(|size| size.name() == text).ok_or_else(|| "small or block".to_owned())
 }
 
 /// Arguments of what is timed.
@@ -159,9 +154,9 @@ struct Stages {
     /// Bound relative to the range of values, on a GPU
     #[arg(long, default_value = "1e-3", value_parser = parse_bound)]
     rel: f64,
-    /// Sizes of tiles: small or block
-    #[arg(long, value_delimiter = ',', default_value = "small,block", value_parser = parse_tile_size)]
-    tile: Vec<TileSize>,
+    /// Efforts of Syncline, on a GPU: `fast` has the stages of tiles, and `balanced` those of blocks
+    #[arg(long, value_delimiter = ',', default_value = "balanced,fast", value_parser = parse_effort)]
+    effort: Vec<Effort>,
     /// Runs to time
     #[arg(long, default_value_t = 15)]
     runs: usize,
@@ -384,14 +379,15 @@ fn regions(arguments: &Ratio, records: &mut Records) -> Result<()> {
 }
 
 fn stages(arguments: &Stages, records: &mut Records) -> Result<()> {
-    let Stages { arrays, device, rel, tile, runs } = arguments;
+    let Stages { arrays, device, rel, effort, runs } = arguments;
     if *device == Place::Host(Backend::Cpu) {
         stages::tiles_on_cpu(*runs, records)?;
         return stages::huffman_on_cpu(*runs, records);
     }
     ensure!(*device == Place::DeviceMemory, "stages are measured with --device gpu or cpu");
+    ensure!(!effort.contains(&Effort::Best), "best has the stages of balanced or fast, which a sample chooses");
     let gpu = Gpu::open(*runs)?;
-    arrays.visit(&FIELDS, |array| tile.iter().try_for_each(|&tile| gpu.measure_stages(&array, tile, *rel, records)))
+    arrays.visit(&FIELDS, |array| effort.iter().try_for_each(|&one| gpu.measure_stages(&array, one, *rel, records)))
 }
 
 fn papers(arguments: &Papers, records: &mut Records) -> Result<()> {

@@ -6,7 +6,7 @@ mod huffman;
 mod tiles;
 
 use anyhow::{Context, Result};
-use syncline::Bound;
+use syncline::{Bound, Effort};
 use syncline_core::geometry::TileSize;
 use syncline_cuda::cudarc::driver::CudaSlice;
 use syncline_cuda::error::DriverContext;
@@ -25,23 +25,19 @@ pub use tiles::measure as tiles_on_cpu;
 const CORE: &str = "cpu, 1 thread";
 
 impl Gpu {
-    /// Times the kernels of compressing an array and of decompressing its stream.
+    /// Times the kernels of compressing an array and of decompressing its stream, in tiles with [`Effort::Fast`] and
+    /// otherwise in blocks.
     ///
     /// # Errors
     /// An operation fails, or the bound is violated.
-    pub fn measure_stages(
-        &self,
-        array: &Array,
-        tile_size: TileSize,
-        relative: f64,
-        records: &mut Records,
-    ) -> Result<()> {
-        let found = self.stages(array, tile_size, relative);
-        records.add_or_complain(found.with_context(|| format!("{} with {} tiles", array.name, tile_size.name())))
+    pub fn measure_stages(&self, array: &Array, effort: Effort, relative: f64, records: &mut Records) -> Result<()> {
+        let found = self.stages(array, effort, relative);
+        records.add_or_complain(found.with_context(|| format!("{} with effort {}", array.name, effort.name())))
     }
 
-    fn stages(&self, array: &Array, tile_size: TileSize, relative: f64) -> Result<Vec<Record>> {
+    fn stages(&self, array: &Array, effort: Effort, relative: f64) -> Result<Vec<Record>> {
         let (stream, shape) = (&self.stream, array.shape()?);
+        let tile_size = if effort == Effort::Fast { TileSize::Small } else { TileSize::Block };
         let options = CompressOptions { tile_size, ..CompressOptions::new(Bound::Rel(relative)) };
         let mut compressor = Compressor::new(&self.device, stream, Sizing::Measured)?;
         let input = stream.clone_htod(&array.bytes).doing("uploading an array")?;
@@ -65,7 +61,7 @@ impl Gpu {
         let error = Promise::of(&host)?.check(array, relative, &values)?;
         let record = |direction: &str, workspace: u64| Record {
             bound: bound_text(Some(relative)),
-            options: format!("{} tiles, {direction}", tile_size.name()),
+            options: format!("{}, {direction}", effort.name()),
             stream_bytes: Some(bytes as u64),
             error: Some(error),
             workspace: Some(workspace),

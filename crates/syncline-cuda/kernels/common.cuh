@@ -11,6 +11,21 @@ typedef short int16_t;
 typedef int int32_t;
 typedef long long int64_t;
 
+// The unsigned type of so many bytes: 1, 2, 4, or 8.
+template <uint32_t BYTES> struct Unsigned;
+template <> struct Unsigned<1> {
+    using type = uint8_t;
+};
+template <> struct Unsigned<2> {
+    using type = uint16_t;
+};
+template <> struct Unsigned<4> {
+    using type = uint32_t;
+};
+template <> struct Unsigned<8> {
+    using type = uint64_t;
+};
+
 constexpr uint32_t WARP = 32;
 constexpr uint32_t ALL_LANES = 0xFFFFFFFFu;
 

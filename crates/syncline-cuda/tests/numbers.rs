@@ -8,9 +8,10 @@ mod stream;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{Random, damage, pick, unless_tiny};
+use common::damage::{self, Tally};
+use common::{Random, pick, unless_tiny};
 use cudarc::driver::CudaStream;
-use stream::{Whole, parallel, repair_checksum, try_decompress};
+use stream::{Whole, parallel, try_decompress};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
 use syncline_core::container::{ChunkKind, Header, RECORD_HEADER_LEN, table_and_trailer};
@@ -281,7 +282,7 @@ fn plans_that_no_encoder_writes_are_read() {
                 let mut records = array.records.clone();
                 for record in &mut records {
                     (record[PLAN_AT], record[PLAN_AT + 1], record[PLAN_AT + 3]) = (mode, operations, predictor);
-                    repair_checksum(record);
+                    damage::repair_checksum(record);
                 }
                 let made = array.stream(&records);
                 let found = on_gpu(device, &stream, &made, 1 << 28).unwrap();
@@ -295,41 +296,35 @@ fn plans_that_no_encoder_writes_are_read() {
 #[test]
 fn damage_is_found_where_the_cpu_finds_it() {
     let Some((device, stream)) = device() else { return };
-    let (mut found, mut harmless) = (0, 0);
-    let rounds = pick(400, unless_tiny(60, 16));
+    let mut tally = Tally::default();
+    let mutants = damage::mutants(pick(400, unless_tiny(60, 16)));
     for (number, element) in
         [ElementType::F32, ElementType::U16, ElementType::I64, ElementType::U8].into_iter().enumerate()
     {
         for array in arrays(element).into_iter().skip(number % 2).step_by(unless_tiny(2, 7)) {
             let mut random = Random(number as u64 + 77);
-            for round in 0..rounds {
+            for mutant in 0..mutants {
                 let mut damaged = array.records.clone();
                 let own = random.below(damaged.len() as u64) as usize;
-                let record = &mut damaged[own];
-                let length = record.len() as u64;
-                match round % 4 {
-                    0 => damage::flip(record, &mut random, 0..length),
-                    1 => damage::flip(record, &mut random, 32..length.min(232)),
-                    2 => damage::lie(record, &mut random, 32, (length - 32).min(120) / 4),
-                    _ => damage::cut(record, &mut random),
-                }
-                if round % 8 != 0 {
-                    repair_checksum(record);
-                }
+                damage::damage_record(&mut damaged[own], &mut random);
                 let made = array.stream(&damaged);
-                let what = format!("{}, round {round}", array.name);
-                match (try_decompress(&made), on_gpu(device, &stream, &made, 1 << 28)) {
-                    (Ok(cpu), Ok(gpu)) => {
-                        assert!(cpu == gpu, "{what}: other elements than the CPU's");
-                        harmless += 1;
-                    }
-                    (Err(_), Err(CudaError::Core(_))) => found += 1,
-                    (Ok(_), Err(error)) => panic!("{what}: only the device finds: {error}"),
-                    (Err(error), Ok(_)) => panic!("{what}: only the CPU finds: {error}"),
-                    (_, Err(error)) => panic!("{what}: {error}"),
-                }
+                let found = on_gpu(device, &stream, &made, 1 << 28);
+                tally.add(try_decompress(&made), found, &format!("{}, mutant {mutant}", array.name));
             }
         }
     }
-    assert!(found > rounds && harmless > rounds / 16, "{found} found, {harmless} harmless");
+    assert!(tally.refused > mutants && tally.read > mutants / 16, "{tally:?}");
+}
+
+#[test]
+fn damaged_indexes_are_found_where_the_cpu_finds_them() {
+    let Some((device, stream)) = device() else { return };
+    let mut tally = Tally::default();
+    let array = arrays(ElementType::U16).into_iter().find(|array| array.name.starts_with("a pattern")).unwrap();
+    for mutant in damage::index_mutants(&array.records[0]) {
+        let records = [&[mutant], &array.records[1..]].concat();
+        let made = array.stream(&records);
+        tally.add(try_decompress(&made), on_gpu(device, &stream, &made, 1 << 28), &array.name);
+    }
+    assert!(tally.refused >= 14 && tally.read == 0, "{tally:?}");
 }

@@ -122,13 +122,13 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `out` has another length; [`Error::Corrupt`] if the symbols do not match the
-    /// checksum: what is in `out` is then worthless.
+    /// checksum, or their codewords the index: what is in `out` is then worthless.
     pub fn decode(&self, out: &mut [S], threads: usize) -> Result<()> {
         if out.len() != self.stream.symbols() {
             return Err(Error::invalid(format!("{} symbols do not go into {}", self.stream.symbols(), out.len())));
         }
         let checksum = match self.kind {
-            Decoder::Indexed => indexed::decode_all(self, out, threads),
+            Decoder::Indexed => indexed::decode_all(self, out, threads).ok_or_else(|| self.damaged_index())?,
             Decoder::SelfSync => dense::decode(self, out, |dense| self_sync::decode(self, dense, threads))?,
             Decoder::Chunked | Decoder::Auto => dense::decode(self, out, |dense| chunked::decode(self, dense))?,
         };
@@ -141,7 +141,7 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless the decoder is [`Decoder::Indexed`], the range is in the stream and `out` has
-    /// its length.
+    /// its length; [`Error::Corrupt`] if the codewords do not match the index.
     pub fn decode_groups(&self, range: Range<usize>, out: &mut [S]) -> Result<Checksum> {
         if self.kind != Decoder::Indexed {
             return Err(Error::invalid(format!("the {} decoder reads whole streams only", self.kind)));
@@ -152,7 +152,11 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         if out.len() != range.len() * self.stream.group_len() {
             return Err(Error::invalid(format!("{} groups do not go into {} symbols", range.len(), out.len())));
         }
-        Ok(indexed::decode(self, range, out))
+        indexed::decode(self, range, out).ok_or_else(|| self.damaged_index())
+    }
+
+    fn damaged_index(&self) -> Error {
+        Error::corrupt(&*self.stream.place, "Huffman stream: a group of codewords does not end where the index says")
     }
 
     /// Returns the number of live groups before group `group`.

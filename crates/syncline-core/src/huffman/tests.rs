@@ -348,6 +348,43 @@ fn every_flipped_bit_and_every_truncation() {
     assert!(missed * 1000 <= flips, "{missed} of {flips} go unnoticed");
 }
 
+/// The first of two groups of the same symbol takes a codeword of the second, and this one of the next group, which it
+/// may not: the symbols, and so their checksum, are right.
+#[test]
+fn groups_that_end_elsewhere_than_the_index_says_are_refused() {
+    refuses_moved_groups::<u8>(&[(1, 8), (2, 3), (3, 1)], 8);
+    // Most codewords are too long for tables of several symbols.
+    let many: Vec<(u16, usize)> = std::iter::once((0, 4)).chain((1..4095).map(|symbol| (symbol, 3))).collect();
+    refuses_moved_groups::<u16>(&many, 4);
+}
+
+/// `groups` are symbols, each with the number of groups in a row that consist of it. Groups `moved` and the one after
+/// it are of the same symbol.
+fn refuses_moved_groups<S: Symbol>(groups: &[(u16, usize)], moved: usize) {
+    let symbols: Vec<u16> = groups.iter().flat_map(|&(symbol, count)| vec![symbol; 128 * count]).collect();
+    let (symbols, mut bytes) = (typed::<S>(&symbols), Vec::new());
+    let zero_bit_symbol = Some(S::truncate(u16::MAX).into());
+    let options = EncodeOptions { index: IndexKind::Symbol, group_log2: 7, zero_bit_symbol };
+    encode(&symbols, &[], &options, &mut EncodeScratch::default(), &mut bytes);
+    let stream = Stream::<S>::parse(&bytes, "test").unwrap();
+    assert_eq!(stream.live_groups(), stream.groups());
+    let (mut starts, mut index) = (stream.starts.clone(), Vec::new());
+    starts[moved + 1] += (starts[moved + 1] - starts[moved]) / 128;
+    index::write_starts(&starts, &mut index);
+    assert_eq!(index.len(), stream.index_bytes());
+    let at = (stream::HEADER_BYTES + stream.codebook_bytes()).next_multiple_of(8);
+    let damaged = [&bytes[..at], &index, &bytes[at + index.len()..]].concat();
+    let decode = |bytes: &[u8], threads| {
+        let stream = Stream::<S>::parse(bytes, "test").unwrap();
+        let mut out = vec![S::truncate(0); symbols.len()];
+        stream.decoder(Decoder::Indexed, &[]).unwrap().decode(&mut out, threads).map(|()| out)
+    };
+    for threads in [1, 3] {
+        assert_eq!(decode(&bytes, threads).unwrap(), symbols);
+        assert!(matches!(decode(&damaged, threads), Err(Error::Corrupt { .. })));
+    }
+}
+
 #[test]
 fn random_damage_is_never_a_panic() {
     let mut r = Random(4242);

@@ -1,7 +1,27 @@
-//! Reading the symbols of a chunk in pieces that stay in cache.
+//! Reading the symbols of a lossless chunk in pieces that stay in cache.
 
+use super::context::Context;
 use crate::error::Result;
 use crate::huffman::{Checksum, Stream, StreamDecoder, Symbol};
+
+/// Symbols in a group of a Huffman stream: as many as can be, as parts are decoded whole.
+pub(super) const GROUP: usize = 1 << GROUP_LOG2;
+/// Its binary logarithm.
+pub(super) const GROUP_LOG2: u8 = 7;
+
+/// Reads the Huffman stream that `bytes` start with, which must have the groups of `count` symbols, one codebook, and
+/// the kind of index that the header of the stream states.
+///
+/// # Errors
+/// Damage.
+pub(super) fn read_stream<'a, S: Symbol>(context: &Context, bytes: &'a [u8], count: usize) -> Result<Stream<'a, S>> {
+    let stream = Stream::<S>::parse(bytes, &context.place)?;
+    let has_groups = stream.group_len() == GROUP && stream.groups() == count.div_ceil(GROUP);
+    if !has_groups || stream.needs_classes() || stream.index_kind() != context.header.index {
+        return Err(context.corrupt("a Huffman stream does not fit its elements, or has another index than the header"));
+    }
+    Ok(stream)
+}
 
 /// Symbols decoded at a time with the symbol index: with two bytes each, half of a small L1 cache.
 const BATCH: usize = 8192;

@@ -37,9 +37,6 @@ const VERBATIM: usize = 6;
 const MASKS: usize = 7;
 const RESTS: usize = 8;
 
-/// Symbols in a group of any of the Huffman streams.
-const GROUP: usize = 128;
-
 /// What is the same for all tiles of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {

@@ -5,7 +5,7 @@
 // See also quantize/stored.cuh.
 #define LOGARITHM 0
 #include "blocks/decode_segment.cuh"
-#include "blocks/wanted.cuh"
+#include "blocks/requested.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -171,10 +171,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     __shared__ SegmentContexts segments[SEGMENTS];
     __shared__ SegmentLists lists[WARPS];
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request, blockIdx.x)) {
+    if (!RequestedBlock::exists(parsed, request, blockIdx.x)) {
         return;
     }
-    const WantedBlock own(geometry, parsed, request, nullptr, blockIdx.x);
+    const RequestedBlock own(geometry, parsed, request, nullptr, blockIdx.x);
     if (own.record.kind == KIND_RAW) {
         return;
     }

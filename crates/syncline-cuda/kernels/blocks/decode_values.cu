@@ -8,7 +8,7 @@
 #define LOGARITHM 0
 #include "blocks/predict.cuh"
 #include "blocks/symbol.cuh"
-#include "blocks/wanted.cuh"
+#include "blocks/requested.cuh"
 #include "device/sync.cuh"
 
 // The masks of the elements of a block, 0 or their number plus 1, where the elements are.
@@ -124,8 +124,8 @@ __device__ inline void write_elements(const CompactBlock &block, const CompactMa
     }
 }
 
-// A block of elements that is wanted, and its values.
-struct OwnBlock : WantedBlock {
+// A block of elements that is requested, and its values.
+struct OwnBlock : RequestedBlock {
     const BlockPlan plan;
     const BlockShape shape;
     const CompactBlock block;
@@ -133,7 +133,7 @@ struct OwnBlock : WantedBlock {
 
     __device__ inline OwnBlock(const Geometry &geometry, const Parsed &parsed, const ParsedBlocks &blocks,
                                const Request &request, StoredBits *output, uint32_t number)
-        : WantedBlock(geometry, parsed, request, output, number), plan(blocks.plans[chunk]),
+        : RequestedBlock(geometry, parsed, request, output, number), plan(blocks.plans[chunk]),
           shape(tile, geometry, plan.slices), block(blocks, number), masks(blocks, number) {}
 
     __device__ inline bool is_raw() const { return record.kind == KIND_RAW; }
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                          const __grid_constant__ ParsedBlocks blocks, const __grid_constant__ Values values,
                          const __grid_constant__ Request request, StoredBits *output) {
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request, blockIdx.x)) {
+    if (!RequestedBlock::exists(parsed, request, blockIdx.x)) {
         return;
     }
     const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x);
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                          const __grid_constant__ ParsedBlocks blocks, const __grid_constant__ Values values,
                          const __grid_constant__ Request request, uint32_t group, StoredBits *output) {
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
+    if (!RequestedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
         return;
     }
     const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
@@ -191,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
                           const __grid_constant__ Values values, const __grid_constant__ Request request,
                           StoredBits *output) {
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
+    if (!RequestedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
         return;
     }
     const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
@@ -212,10 +212,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                           const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                           const __grid_constant__ Request request, StoredBits *output) {
     launch_dependents_and_wait();
-    if (!WantedBlock::exists(parsed, request, blockIdx.x)) {
+    if (!RequestedBlock::exists(parsed, request, blockIdx.x)) {
         return;
     }
-    const WantedBlock own(geometry, parsed, request, output, blockIdx.x);
+    const RequestedBlock own(geometry, parsed, request, output, blockIdx.x);
     const uint32_t verbatim = own.record.kind == KIND_RAW ? 0 : own.record.verbatim;
     const RasterPlaces places(own.tile, geometry);
     const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);

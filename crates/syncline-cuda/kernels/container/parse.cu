@@ -66,7 +66,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         }
         if (has_signs && exists) {
             const uint32_t kind = packed<2>(bytes + signs_at, tile);
-            problems |= kind == 3 ? PARSE_TILES : 0;
+            // Only magnitudes have signs beside them.
+            problems |= kind == 3 || (kind != 0 && to.is_logarithm == 0) ? PARSE_TILES : 0;
             meta |= kind << 9;
         }
         const uint32_t elements = exists ? sizes(tile) : 0, bitmaps = meta_bitmaps(meta);

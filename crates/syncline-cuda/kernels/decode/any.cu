@@ -80,10 +80,6 @@ __device__ inline uint32_t code_place(uint32_t i) { return i / strips::STRIP_LEN
 __device__ inline bool read(const Work &work, const OwnTile &tile, uint32_t number, int32_t *codes) {
     const uint32_t first_code_strip = tile.first_code_strip(), bitmap_strips = tile.bitmap_strips();
     const bool is_bitmap = number < first_code_strip;
-    if (!LOGARITHM && is_bitmap && meta_sign(tile.place.meta) == 2 && number + bitmap_strips >= first_code_strip) {
-        // Linear integers have signs of their own.
-        return true;
-    }
     const uint32_t codes_of_tile = is_bitmap ? ceil_div(tile.elements, 4) : tile.elements;
     const uint32_t strip = is_bitmap ? number % bitmap_strips : number - first_code_strip;
     const uint32_t room = min_of<uint32_t>(codes_of_tile - strip * strips::STRIP_LEN, strips::STRIP_LEN);

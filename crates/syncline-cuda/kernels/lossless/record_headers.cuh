@@ -6,6 +6,8 @@
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t BLOCKS = 2, FLAGS = 3, LENGTHS = 4, DISTANCES = 5, LITERALS = 6;
+// Sections of a chunk of numbers.
+constexpr uint32_t NUMBER_SECTIONS = 9;
 constexpr uint32_t PARAMETER_BYTES = 8;
 constexpr uint32_t PLANE_GROUP_LOG2 = 7;
 
@@ -51,11 +53,12 @@ __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, u
         return BAD_SECTIONS;
     }
     const bool has_tokens = header.kind == format::KIND_LZSS;
+    const uint32_t first = has_tokens ? BLOCKS : 0, last = has_tokens ? LITERALS : NUMBER_SECTIONS - 1;
     for (uint32_t i = 0; i < format::SECTIONS; ++i) {
         const uint32_t bytes = lengths[i];
         if (bytes > 0) {
             const uint64_t start = aligned(at, 16);
-            if ((has_tokens && (i < BLOCKS || i > LITERALS)) || start + bytes > end || !all_zero(record, at, start)) {
+            if (i < first || i > last || start + bytes > end || !all_zero(record, at, start)) {
                 return BAD_SECTIONS;
             }
             header.section_at[i] = uint32_t(start);

@@ -6,20 +6,7 @@
 #include "format/constants.cuh"
 #include "geometry.cuh"
 
-template <uint32_t BYTES> struct WordOf;
-template <> struct WordOf<1> {
-    using type = uint8_t;
-};
-template <> struct WordOf<2> {
-    using type = uint16_t;
-};
-template <> struct WordOf<4> {
-    using type = uint32_t;
-};
-template <> struct WordOf<8> {
-    using type = uint64_t;
-};
-using word_t = WordOf<ELEMENT_BYTES>::type;
+using word_t = Unsigned<ELEMENT_BYTES>::type;
 
 // Returns the number of elements in the tiles of the same chunk before a tile of the batch.
 __device__ inline uint32_t position_in_chunk(const Geometry &geometry, const ChunkBatch &batch, const Tile &tile,

@@ -1,5 +1,4 @@
-// Shared by the two decoders of LZSS tokens: with a thread block per data block (lzss/decode.cu), and with a warp per
-// data block (lzss/decode_warps.cu).
+// The tokens of a data block, for the decoder.
 //
 // The input is not trusted. Counts are compared with the sections' lengths (`lzss_starts`), and matches with the data
 // block; a chunk with an error gets a status.

@@ -12,19 +12,6 @@ constexpr uint32_t DISTANCE_BYTES = BLOCK_BYTES > (1 << 14) ? 2 : 1;
 // Positions and tokens are processed in chunks of 32, one bit each in a word.
 constexpr uint32_t CHUNKS = SYMBOLS / 32;
 
-template <uint32_t BYTES> struct Unsigned;
-template <> struct Unsigned<1> {
-    using type = uint8_t;
-};
-template <> struct Unsigned<2> {
-    using type = uint16_t;
-};
-template <> struct Unsigned<4> {
-    using type = uint32_t;
-};
-template <> struct Unsigned<8> {
-    using type = uint64_t;
-};
 using symbol_t = Unsigned<WIDTH>::type;
 using distance_t = Unsigned<DISTANCE_BYTES>::type;
 

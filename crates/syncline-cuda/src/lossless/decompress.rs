@@ -8,7 +8,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use syncline_core::bound::Pipeline;
 use syncline_core::container::RECORD_HEADER_LEN;
 
-use super::read_numbers::{NumberDecoder, STATUS_RAW_BITS, STATUS_STREAMS};
+use super::read_numbers::{Destination, NumberDecoder, STATUS_RAW_BITS, STATUS_STREAMS};
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
 use super::record_headers::{RecordHeaderParser, Records};
 use super::structs::RecordHeader;
@@ -293,9 +293,9 @@ impl LosslessDecompressor {
         let first = batch.first_tile();
         let tiles = (wanted.start - first) as u32..(wanted.end - first) as u32;
         if let Some(numbers) = &numbers {
-            let (input, work) = ((part.input, &places[..]), (&batch, tiles.clone()));
-            let to = (&mut *output, first_element);
-            self.numbers.decode(&mut frame, input, &self.tiles, work, &heads, numbers, &mut noted, to)?;
+            let (range, output) = (tiles.clone(), &mut *output);
+            let destination = Destination { tiles: &self.tiles, batch: &batch, range, output, first_element };
+            self.numbers.decode(&mut frame, (part.input, &places), (&heads, numbers), &mut noted, destination)?;
         }
 
         if sources.iter().any(|&source| source != 0) {

@@ -76,6 +76,17 @@ pub(super) struct ParsedNumbers<'a> {
     bases: CudaViewMut<'a, u8>,
 }
 
+/// Tiles of a batch that are decoded, and where their elements go.
+pub(super) struct Destination<'o, 'm> {
+    pub tiles: &'o Tiles,
+    pub batch: &'o ChunkBatch,
+    /// The tiles, numbered from the first of the batch.
+    pub range: Range<u32>,
+    /// The array's elements from number `first_element` on, which contain the tiles.
+    pub output: &'o mut CudaViewMut<'m, u8>,
+    pub first_element: u64,
+}
+
 /// Decodes chunks of numbers.
 #[derive(Debug)]
 pub(super) struct NumberDecoder {
@@ -155,20 +166,15 @@ impl NumberDecoder {
         Ok(numbers)
     }
 
-    /// Queues the decoding of tiles of a batch, numbered from its first, that are in chunks of numbers, to the array's
-    /// elements from number `first_element` on. `places` are the offsets of the records in the input. Sets bits of the
-    /// statuses of damaged chunks. The caller has checked that the output contains the elements.
-    #[expect(clippy::too_many_arguments, reason = "what was read, and where elements go")]
+    /// Queues the decoding of the tiles that are in chunks of numbers. `places` are the offsets of the records in the
+    /// input. Sets bits of the statuses of damaged chunks.
     pub fn decode(
         &mut self,
         frame: &mut Frame<'_>,
         (input, places): (&CudaView<'_, u8>, &[u64]),
-        tiles: &Tiles,
-        (batch, wanted): (&ChunkBatch, Range<u32>),
-        heads: &[RecordHeader],
-        numbers: &ParsedNumbers<'_>,
+        (heads, numbers): (&[RecordHeader], &ParsedNumbers<'_>),
         noted: &mut CudaViewMut<'_, u32>,
-        (output, first_element): (&mut CudaViewMut<'_, u8>, u64),
+        destination: Destination<'_, '_>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         let (mut of_bytes, mut of_words) = (Streams::default(), Streams::default());
@@ -202,39 +208,27 @@ impl NumberDecoder {
             self.transfer.note(frame, &status.as_view(), &of_words.chunks, STATUS_STREAMS, noted)?;
         }
         let located = frame.upload(&located)?;
-        self.restore(
-            &stream,
-            tiles,
-            (batch, wanted),
-            input,
-            numbers,
-            &located.as_view(),
-            (&bytes, &words),
-            noted,
-            (output, first_element),
-        )
+        self.restore(&stream, input, numbers, (&located.as_view(), &bytes, &words), noted, destination)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all arguments of the kernel")]
+    /// Makes elements from what was read and from Huffman streams: where these are, and their symbols of each size.
     fn restore(
         &self,
         stream: &Arc<CudaStream>,
-        tiles: &Tiles,
-        (batch, wanted): (&ChunkBatch, Range<u32>),
         input: &CudaView<'_, u8>,
         numbers: &ParsedNumbers<'_>,
-        located: &CudaView<'_, NumberStreams>,
-        (bytes, words): (&CudaViewMut<'_, u8>, &CudaViewMut<'_, u16>),
+        (located, bytes, words): (&CudaView<'_, NumberStreams>, &CudaViewMut<'_, u8>, &CudaViewMut<'_, u16>),
         noted: &mut CudaViewMut<'_, u32>,
-        (output, first_element): (&mut CudaViewMut<'_, u8>, u64),
+        destination: Destination<'_, '_>,
     ) -> Result<()> {
-        let Some((_, kernels)) = self.kernels.as_ref().filter(|_| !wanted.is_empty()) else { return Ok(()) };
-        let grid = Grid::new((wanted.end - wanted.start).div_ceil(RESTORE_THREADS / 32), RESTORE_THREADS);
+        let Destination { tiles, batch, range, output, first_element } = destination;
+        let Some((_, kernels)) = self.kernels.as_ref().filter(|_| !range.is_empty()) else { return Ok(()) };
+        let grid = Grid::new((range.end - range.start).div_ceil(RESTORE_THREADS / 32), RESTORE_THREADS);
         // SAFETY: parsing has checked what the descriptions of chunks and tiles say against the records, and the
         // decoded streams have all symbols that these count; those of damaged streams are not read. The output contains
         // the tiles.
         unsafe {
-            launch!(kernels.numbers_restore on stream, grid; *tiles.geometry(), *batch, wanted.start, wanted.end, input,
+            launch!(kernels.numbers_restore on stream, grid; *tiles.geometry(), *batch, range.start, range.end, input,
                 &numbers.chunks, &numbers.bins, &numbers.tiles, &numbers.bases, located, bytes, words, noted, output,
                 first_element)
         }

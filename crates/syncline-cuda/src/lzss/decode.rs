@@ -16,28 +16,15 @@ use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 
 declare_kernels! {
-    /// The kernel of `kernels/lzss/decode.cu`, with a thread block for each data block.
-    struct BlockKernels in "lzss/decode.cu", of (shape: &Shape) {
-        with COMMON = constants(&shape.params, shape.threads);
-        with MATCH_BYTES = shape.match_bytes;
-        with BLOCKS = shape.blocks;
-        fn lzss_decode(
-            input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32,
-            starts: In<u32> as "const Start *", out: CUdeviceptr as "uint8_t *", status: Out<u32>,
-        );
-    }
-}
-
-declare_kernels! {
-    /// The kernels of `kernels/lzss/decode_warps.cu`, with a warp for each data block.
-    struct WarpKernels in "lzss/decode_warps.cu", of (params: &Params) {
-        with COMMON = constants(params, WARPS_THREADS);
-        with BLOCKS = WARPS_BLOCKS;
+    /// The kernels of `kernels/lzss/decode.cu`, with a warp for each data block.
+    struct Kernels in "lzss/decode.cu", of (params: &Params) {
+        with COMMON = constants(params, THREADS);
+        with BLOCKS = BLOCKS;
         fn lzss_starts(
             input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32, all_blocks: u32,
             noted: CUdeviceptr as "const uint32_t *", starts: Out<u32> as "Start *", status: Out<u32>,
         );
-        fn lzss_decode_warps(
+        fn lzss_decode(
             input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32, blocks: u32,
             starts: In<u32> as "const Start *", out: CUdeviceptr as "uint8_t *", status: Out<u32>,
         );
@@ -46,12 +33,6 @@ declare_kernels! {
 
 /// 32-bit words of `Start` in lzss/decode.cuh.
 const START_WORDS: usize = 5;
-/// Bytes of `Match` in lzss/decode.cu: without and with a match's end and distance.
-const MATCH_BYTES: [u32; 2] = [4, 8];
-/// Unused symbols at the end of a row.
-const ROW_PADDING: u32 = 8;
-/// Maximum static shared memory of the kernel in bytes: bitmap, ranks, and sums of warps.
-const DECLARED: u32 = 14 << 10;
 
 /// Describes the error of a status word; `None` if it is 0 and the chunk's bytes are correct.
 pub fn status_text(status: u32) -> Option<&'static str> {
@@ -94,7 +75,6 @@ pub struct DecodeBatch {
     blocks: u32,
     input_bytes: u64,
     output_bytes: u64,
-    least_min_match: u32,
     last_chunk: u32,
 }
 
@@ -161,7 +141,6 @@ impl DecodeBatch {
             blocks: counted.blocks,
             input_bytes,
             output_bytes,
-            least_min_match: spans.iter().map(|span| span.min_match.into()).min().unwrap_or(1),
             last_chunk: numbers.iter().copied().max().unwrap_or(0),
         })
     }
@@ -173,73 +152,18 @@ impl DecodeBatch {
 }
 
 /// Threads of a block of which each warp decodes a data block, and resident blocks per multiprocessor.
-const WARPS_THREADS: u32 = 128;
-const WARPS_BLOCKS: u64 = 10;
+const THREADS: u32 = 128;
+const BLOCKS: u64 = 10;
 
-/// Returns the number of data blocks per multiprocessor from which on one warp per data block is faster than one thread
-/// block (measured; long windows have larger data blocks).
-fn many_blocks(params: &Params) -> u32 {
-    match (params.width, params.level > 4) {
-        (_, true) => 8,
-        (SymbolWidth::One, false) => 9,
-        (SymbolWidth::Two, false) => 14,
-        (_, false) => 16,
-    }
-}
-
-/// How a thread block decodes a data block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shape {
-    params: Params,
-    threads: u32,
-    blocks: u32,
-    match_bytes: u32,
-}
-
-impl Shape {
-    /// Chooses the shape for a device with `shared_memory` bytes of shared memory per block, and matches no shorter
-    /// than those that save bytes. Returns `None` if there is too little shared memory.
-    fn new(params: &Params, shared_memory: u32) -> Option<Self> {
-        let (threads, blocks) = match (params.width, params.level > 4) {
-            (SymbolWidth::One, true) => (1024, 1),
-            (_, true) => (512, 2),
-            (SymbolWidth::One, false) => (512, 3),
-            (_, false) => (256, 5),
-        };
-        let [short, whole] = MATCH_BYTES;
-        // Matches of narrow symbols are long, so the same number of resident blocks has room for full entries of
-        // matches.
-        let is_narrow = params.width == SymbolWidth::One && params.level <= 4;
-        let kinds = if is_narrow { &[whole, short][..] } else { &[short] };
-        let shapes = kinds.iter().map(|&match_bytes| Self { params: *params, threads, blocks, match_bytes });
-        shapes.into_iter().find(|shape| shape.work_bytes() + DECLARED <= shared_memory)
-    }
-
-    /// Returns the bytes of symbols, followed by sources or matches. Rows are a little longer than their symbols (`ROW`
-    /// of lzss/decode.cu).
-    fn work_bytes(&self) -> u32 {
-        let symbols = self.params.block_symbols() as u32;
-        let places = symbols + ROW_PADDING * 8;
-        let sources = (places * 2).max(symbols / u32::from(self.params.min_match) * self.match_bytes);
-        places * self.params.width.bytes() as u32 + sources.next_multiple_of(16)
-    }
-}
-
-pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
-    let few = Shape::new(params, shared_memory).map(|shape| BlockKernels::specialization(&shape));
-    few.into_iter().chain([WarpKernels::specialization(params)]).collect()
+pub(super) fn specialization(params: &Params) -> Specialization {
+    Kernels::specialization(params)
 }
 
 /// Decodes tokens to bytes.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     params: Params,
-    /// The kernel with one thread block per data block, if there is enough shared memory.
-    few: Option<(Shape, BlockKernels)>,
-    /// The kernels with one warp per data block.
-    many: WarpKernels,
-    /// Number of data blocks from which on `many` is used.
-    from: u32,
+    kernels: Kernels,
 }
 
 impl Decoder {
@@ -249,26 +173,7 @@ impl Decoder {
     /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
     pub fn new(device: &Device, width: SymbolWidth, level: u8) -> Result<Self> {
         let params = params(width, level)?;
-        let info = device.info();
-        let few = |shape: Shape| -> Result<(Shape, BlockKernels)> {
-            let kernels = BlockKernels::load(device, &shape)?;
-            kernels.lzss_decode.allow_shared_memory(shape.work_bytes())?;
-            Ok((shape, kernels))
-        };
-        Ok(Self {
-            params,
-            few: Shape::new(&params, info.shared_memory_per_block).map(few).transpose()?,
-            many: WarpKernels::load(device, &params)?,
-            from: many_blocks(&params) * info.multiprocessors,
-        })
-    }
-
-    /// Sets the number of data blocks from which on each is decoded by one warp; below it, each is decoded by one
-    /// thread block. The decoded bytes are the same.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_warps_from(self, blocks: u32) -> Self {
-        Self { from: blocks, ..self }
+        Ok(Self { params, kernels: Kernels::load(device, &params)? })
     }
 
     /// Decodes every chunk of `batch` from `input` to `output`, all on the frame's stream. `status` receives a word for
@@ -334,31 +239,19 @@ impl Decoder {
         // SAFETY: the indices of status words are below the length of `noted`, if that is given. The counts of all
         // blocks lie in the input, as checked above; there is a start for each block, and a status for each chunk.
         unsafe {
-            launch!(self.many.lzss_starts on &stream, Grid::new(chunks, WARPS_THREADS); input, &batch.sections, chunks,
+            launch!(self.kernels.lzss_starts on &stream, Grid::new(chunks, THREADS); input, &batch.sections, chunks,
                 blocks, noted, &mut starts, &mut *status)
         }?;
         if blocks == 0 {
             return Ok(());
         }
 
-        // A thread block has room for the matches of chunks whose minimum match saves bytes; other chunks are allowed.
-        let is_usual = batch.least_min_match >= self.params.min_match.into();
-        let few = self.few.as_ref().filter(|_| is_usual && blocks < self.from);
         let (sections, starts) = (&batch.sections, &starts);
-        if let Some((shape, kernels)) = few {
-            let grid = Grid::new(blocks, shape.threads).shared_memory(shape.work_bytes());
-            // SAFETY: the first kernel has compared the counts with the lengths of the sections, which lie in the
-            // input, and the blocks of chunks with an error are skipped. Outputs lie in the output buffer. A thread
-            // block has room for the maximum number of matches.
-            return unsafe {
-                launch!(kernels.lzss_decode on &stream, grid; input, sections, chunks, starts, output, status)
-            };
-        }
-        let grid = Grid::new(blocks.div_ceil(WARPS_THREADS / 32), WARPS_THREADS);
-        // SAFETY: as above.
+        let grid = Grid::new(blocks.div_ceil(THREADS / 32), THREADS);
+        // SAFETY: the first kernel has compared the counts with the lengths of the sections, which lie in the input,
+        // and the blocks of chunks with an error are skipped. Outputs lie in the output buffer.
         unsafe {
-            launch!(self.many.lzss_decode_warps on &stream, grid; input, sections, chunks, blocks, starts, output,
-                status)
+            launch!(self.kernels.lzss_decode on &stream, grid; input, sections, chunks, blocks, starts, output, status)
         }
     }
 }

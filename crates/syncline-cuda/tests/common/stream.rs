@@ -10,7 +10,6 @@ use syncline_core::geometry::{Geometry, Tile, TileSize, Window};
 use syncline_core::huffman::IndexKind;
 use syncline_core::mem::scatter::Scatter;
 use syncline_core::pipeline::{CoderOptions, DecodeScratch, ElementSource, EncodeScratch, decode_chunk, encode_chunk};
-use xxhash_rust::xxh3::Xxh3Default;
 
 /// An array in memory.
 pub struct Whole<'a>(pub &'a [u8]);
@@ -131,14 +130,6 @@ pub fn opened(stream: &[u8]) -> (Header, Geometry) {
 fn record_places(stream: &[u8], header: &Header, geometry: &Geometry) -> ChunkTable {
     let read = |at: u64, len: usize| Ok(stream[at as usize..at as usize + len].to_vec());
     ChunkTable::read(stream.len() as u64, header, geometry.chunks(), read).unwrap()
-}
-
-/// Writes the correct hash into a record again.
-pub fn repair_checksum(record: &mut [u8]) {
-    let mut hash = Xxh3Default::new();
-    hash.update(&record[..24]);
-    hash.update(&record[32..]);
-    record[24..32].copy_from_slice(&hash.digest().to_le_bytes());
 }
 
 /// Decompresses a stream on the CPU.

@@ -93,7 +93,7 @@ fn blocks_with_masks_come_back() {
 pub fn division(bytes: &[u8]) -> [u8; 2] {
     let (at, length) = table(bytes).record(0);
     let record = &bytes[at as usize..at as usize + length];
-    let sections = mutants::sections(record);
+    let sections = common::damage::sections(record);
     [record[sections[0].start + 3], record[sections[3].start] & 15]
 }
 

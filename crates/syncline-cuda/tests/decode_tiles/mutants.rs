@@ -1,36 +1,19 @@
 //! Damage that no checksum detects: each mutant of a record, with its hash made right, is refused by the device if and
 //! only if the CPU refuses it, and else gives the CPU's values.
 
-use std::ops::Range;
-
-use syncline_core::container::RECORD_HEADER_LEN;
-
 use super::*;
+use crate::common::damage::{self, Tally};
+use crate::common::streams::Field;
 
 /// Number of the section of tiles of a quantized record.
 pub const TILES: usize = 0;
-/// Sections in the table of a payload.
-const SECTIONS: usize = 10;
-
-/// Returns where the sections of a record are, in bytes from its start.
-pub fn sections(record: &[u8]) -> Vec<Range<usize>> {
-    let word = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().unwrap()) as usize;
-    let mut end = RECORD_HEADER_LEN + 4 * SECTIONS;
-    let mut section = |number: usize| {
-        let length = word(RECORD_HEADER_LEN + 4 * number);
-        let start = if length > 0 { end.next_multiple_of(16) } else { end };
-        end = start + length;
-        start..end
-    };
-    (0..SECTIONS).map(&mut section).collect()
-}
 
 /// Writes the correct hashes into the records again.
 pub fn repair_checksums(bytes: &mut [u8]) {
     let table = table(bytes);
     for chunk in 0..table.chunks() {
         let (at, length) = table.record(chunk);
-        stream::repair_checksum(&mut bytes[at as usize..at as usize + length]);
+        damage::repair_checksum(&mut bytes[at as usize..at as usize + length]);
     }
 }
 
@@ -62,74 +45,56 @@ fn streams() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Changes something of a record: a byte of some section, more often near its start, or a word of the table of sections
-/// or of a section's header.
-fn mutate(record: &mut [u8], random: &mut Random) {
-    let parts = sections(record);
-    // The table may be damaged already.
-    let filled: Vec<_> =
-        parts.into_iter().filter(|section| !section.is_empty() && section.end <= record.len()).collect();
-    match random.below(12) {
-        0 => common::damage::lie(record, random, RECORD_HEADER_LEN as u64, SECTIONS as u64),
-        1 => common::damage::flip(record, random, 0..(RECORD_HEADER_LEN + 4 * SECTIONS) as u64),
-        choice => {
-            let Some(section) = filled.get(random.below(filled.len().max(1) as u64) as usize) else { return };
-            let start = section.start as u64;
-            let length = match choice % 3 {
-                0 => section.len().min(28),
-                1 => section.len().min(150),
-                _ => section.len(),
-            } as u64;
-            if choice < 4 && length >= 4 {
-                common::damage::lie(record, random, start, length / 4);
-            } else {
-                common::damage::flip(record, random, start..start + length);
-            }
-        }
-    }
+/// Returns small streams of other types than `f32`, with tiles of this size.
+fn streams_of_other_types(tile_size: TileSize) -> Vec<Vec<u8>> {
+    let making = Making { chunk_tiles: (tile_size == TileSize::Small).then_some(9), tile_size, ..Making::default() };
+    let of = |element: ElementType, extents: &[u64], (scale, bound): (f64, f64)| {
+        let values = field(extents, 4, !element.is_integer());
+        let field = Field::new("mutants", element, extents, |i| (values[i as usize] + 1.0) * scale);
+        compress(&field.bytes, element, extents, Bound::Abs(bound), &making)
+    };
+    vec![
+        of(ElementType::F64, &[17, 20, 21], (1.0, 0.05)),
+        of(ElementType::F16, &[70, 75], (1.0, 0.02)),
+        of(ElementType::U16, &[20, 33, 18], (1000.0, 20.0)),
+        of(ElementType::I64, &[9000], (1e6, 3e4)),
+    ]
 }
 
-/// Number of mutants of each stream: `SYNCLINE_MUTANTS`, if it is set.
-fn mutants_of_each() -> u64 {
-    let requested = std::env::var("SYNCLINE_MUTANTS").ok().and_then(|number| number.parse().ok());
-    requested.unwrap_or(pick(300, unless_tiny(60, 30)))
-}
-
-fn mutants_have_the_cpus_verdict(number: usize) {
+/// Compares mutants of a stream.
+fn compare_mutants(good: &[u8], mutants: u64, seed: u64) {
     let Some((device, stream)) = device() else { return };
-    let good = &streams()[number];
+    let mut tally = Tally::default();
     let info = StreamInfo::from_bytes(good).unwrap();
     let expected = try_decompress(good).unwrap();
     let mut decompressor = settled(device, &stream, &info);
-    let mut random = Random(77 + number as u64);
+    let mut random = Random(seed);
     let records = table(good);
-    let (mut refused, mut read) = (0, 0);
-    let mutants = mutants_of_each();
     for mutant in 0..mutants {
-        let mut bytes = good.clone();
+        let mut bytes = good.to_vec();
         for _ in 0..1 + random.below(2) {
             let (at, length) = records.record(random.below(records.chunks()));
-            mutate(&mut bytes[at as usize..at as usize + length], &mut random);
+            damage::mutate(&mut bytes[at as usize..at as usize + length], &mut random);
         }
         repair_checksums(&mut bytes);
-        let what = format!("stream {number}, mutant {mutant}");
-        match (try_decompress(&bytes), on_gpu(&mut decompressor, &stream, &bytes)) {
-            (Ok(theirs), Ok(out)) => {
-                let wrong = out.iter().zip(&theirs).position(|(a, b)| a != b);
-                assert!(
-                    out == theirs,
-                    "{what}: differs at element {:?}",
-                    wrong.map(|at| at / info.header().element_type.size())
-                );
-                read += 1;
-            }
-            (Err(_), Err(CudaError::Core(_))) => refused += 1,
-            (theirs, ours) => panic!("{what}: the CPU says {:?}, the GPU {:?}", theirs.err(), ours.err()),
-        }
+        let found = on_gpu(&mut decompressor, &stream, &bytes);
+        tally.add(try_decompress(&bytes), found, &format!("{}, mutant {mutant}", info.header().element_type));
     }
     assert_eq!(on_gpu(&mut decompressor, &stream, good).unwrap(), expected, "undamaged after all");
     // Hardly any damage to the words of blocks leaves states as they end.
-    assert!(refused > mutants / 3 && read >= mutants / 300, "{refused} of {mutants} refused, {read} read");
+    assert!(tally.refused > mutants / 3 && tally.read >= mutants / 300, "{tally:?}");
+}
+
+fn mutants_have_the_cpus_verdict(number: usize) {
+    let mutants = damage::mutants(pick(300, unless_tiny(60, 30)));
+    compare_mutants(&streams()[number], mutants, 77 + number as u64);
+}
+
+fn mutants_of_other_types_have_the_cpus_verdict(tile_size: TileSize) {
+    let mutants = damage::mutants(pick(300, unless_tiny(60, 9)));
+    for (number, good) in streams_of_other_types(tile_size).iter().enumerate() {
+        compare_mutants(good, mutants, 7 + number as u64);
+    }
 }
 
 #[test]
@@ -182,4 +147,14 @@ fn mutants_of_a_block_in_boxes_have_the_cpus_verdict() {
 #[test]
 fn mutants_of_a_block_of_integers_have_the_cpus_verdict() {
     mutants_have_the_cpus_verdict(9);
+}
+
+#[test]
+fn mutants_of_tiles_of_other_types_have_the_cpus_verdict() {
+    mutants_of_other_types_have_the_cpus_verdict(TileSize::Small);
+}
+
+#[test]
+fn mutants_of_blocks_of_other_types_have_the_cpus_verdict() {
+    mutants_of_other_types_have_the_cpus_verdict(TileSize::Block);
 }

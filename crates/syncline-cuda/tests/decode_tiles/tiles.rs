@@ -10,7 +10,8 @@ use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::predict::InterpolationPlans;
 
 use super::*;
-use crate::mutants::{TILES, repair_checksums, sections};
+use crate::common::damage::sections;
+use crate::mutants::{TILES, repair_checksums};
 
 /// Returns a field in which some chunks interpolate.
 fn waves(extents: &[u64], noise: f64) -> Vec<f64> {

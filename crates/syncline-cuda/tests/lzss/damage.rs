@@ -102,13 +102,12 @@ fn damage_is_found_where_core_finds_it() {
                 }
             }
             let input = stream.clone_htod(&damaged).unwrap();
-            for (output, status) in decode_on(device, &case, &input, &spans) {
-                let (found, made) = check_damaged(&case, &damaged, &spans, (&output, &status), round);
-                (wrong, changed) = (wrong + found, changed + made);
-            }
+            let (output, status) = decode_on(device, &case, &input, &spans);
+            let (found, made) = check_damaged(&case, &damaged, &spans, (&output, &status), round);
+            (wrong, changed) = (wrong + found, changed + made);
         }
         assert!(
-            wrong > count * 5 / 3 && changed > count / 6,
+            wrong > count * 5 / 6 && changed > count / 12,
             "{wrong} chunks found wrong, {changed} decoded to other bytes"
         );
     }

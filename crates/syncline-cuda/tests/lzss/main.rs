@@ -43,31 +43,27 @@ fn decode_spans(case: &Case, plans: &[SectionPlan], places: &[u64]) -> Vec<Decod
     each.map(span).collect()
 }
 
-/// Returns the output and the statuses of both decoders: one thread block, and one warp, per data block.
-fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[DecodeSpan]) -> [(Vec<u8>, Vec<u32>); 2] {
+/// Returns the output and the statuses of the decoder.
+fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[DecodeSpan]) -> (Vec<u8>, Vec<u32>) {
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
     let decoder = Decoder::new(device, width, level).unwrap();
     let batch = DecodeBatch::new(&stream, width, level, spans).unwrap();
+    // Filled with the pattern that the input has between chunks.
+    let mut output = stream.clone_htod(&vec![0xEE_u8; case.input().len()]).unwrap();
+    let mut status = stream.clone_htod(&vec![u32::MAX; spans.len()]).unwrap();
+    let (mut output_view, mut status_view) = (output.as_view_mut(), status.as_view_mut());
     let mut arena = Arena::new(stream.clone());
-    [u32::MAX, 0].map(|from| {
-        // Filled with the pattern that the input has between chunks.
-        let mut output = stream.clone_htod(&vec![0xEE_u8; case.input().len()]).unwrap();
-        let mut status = stream.clone_htod(&vec![u32::MAX; spans.len()]).unwrap();
-        let (mut output_view, mut status_view) = (output.as_view_mut(), status.as_view_mut());
-        let mut frame = arena.frame().unwrap();
-        let decoder = decoder.clone().with_warps_from(from);
-        decoder.launch(&mut frame, &input.as_view(), &batch, &mut output_view, &mut status_view).unwrap();
-        (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&status).unwrap())
-    })
+    let mut frame = arena.frame().unwrap();
+    decoder.launch(&mut frame, &input.as_view(), &batch, &mut output_view, &mut status_view).unwrap();
+    (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&status).unwrap())
 }
 
 fn check_both(device: &Device, case: &Case, new: NewEncoder, what: &str) {
     let (encoded, plans, places) = check_encoder(device, case, new, what);
     let spans = decode_spans(case, &plans, &places);
-    for (output, status) in decode_on(device, case, encoded.bytes(), &spans) {
-        check_decoded(case, &output, &status, what);
-    }
+    let (output, status) = decode_on(device, case, encoded.bytes(), &spans);
+    check_decoded(case, &output, &status, what);
 }
 
 fn check_decoded(case: &Case, output: &[u8], status: &[u32], what: &str) {

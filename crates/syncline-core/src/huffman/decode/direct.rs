@@ -63,7 +63,8 @@ impl Direct {
     }
 }
 
-/// Decodes the groups of a range to `out`; before them are `rank` live groups.
+/// Decodes the groups of a range to `out`; before them are `rank` live groups. Gives `None` if a group does not end
+/// where the next one starts.
 pub struct Decoding<'d, 's, 'a, S, const LEN: usize> {
     pub decoder: &'d StreamDecoder<'s, 'a, S>,
     pub range: Range<usize>,
@@ -72,16 +73,16 @@ pub struct Decoding<'d, 's, 'a, S, const LEN: usize> {
 }
 
 impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
-    type Output = Checksum;
+    type Output = Option<Checksum>;
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> Checksum {
+    fn run<I: InstructionSet>(self, _: I) -> Option<Checksum> {
         let Self { decoder, range, mut rank, out } = self;
         let stream = decoder.stream;
         let mut groups_in_flight = [GroupDecoder::new(decoder, 0, 0); LANES];
         let mut groups = [0; LANES];
         let mut symbols = [[S::truncate(0); LEN]; LANES];
-        let mut checksum = Checksum::default();
+        let (mut checksum, mut are_whole) = (Checksum::default(), true);
         let mut next = range.start;
         while next < range.end {
             let mut taken = 0;
@@ -103,13 +104,14 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
                     *pair = lane.pair(&stream.words).map(S::truncate);
                 }
             }
-            for (symbols, group) in symbols.iter().zip(&groups[..taken]) {
+            for ((symbols, group), lane) in symbols.iter().zip(&groups[..taken]).zip(&groups_in_flight) {
                 out[group - range.start] = *symbols;
+                are_whole &= lane.position == stream.starts[rank + 1];
                 checksum.add(Checksum::of_group(symbols, (rank * LEN) as u32));
                 rank += 1;
             }
         }
-        checksum
+        are_whole.then_some(checksum)
     }
 }
 

@@ -1,4 +1,5 @@
 //! Decoding with the symbol index: every group's start is known, so groups are decoded side by side, each to its place.
+//! The codewords of a group must end where those of the next one start.
 
 use std::ops::Range;
 
@@ -16,8 +17,8 @@ const LANES: usize = 6;
 /// Groups that a thread decodes at a time.
 const GROUPS_PER_TASK: usize = 1024;
 
-/// Decodes all groups with up to `threads` threads.
-pub fn decode_all<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, out: &mut [S], threads: usize) -> Checksum {
+/// Decodes all groups with up to `threads` threads. Returns `None` if a group does not end where it must.
+pub fn decode_all<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, out: &mut [S], threads: usize) -> Option<Checksum> {
     let groups = decoder.stream.groups();
     if threads <= 1 {
         return decode(decoder, 0..groups, out);
@@ -26,14 +27,14 @@ pub fn decode_all<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, out: &mut [S], 
     out.par_chunks_mut(per_task * decoder.stream.group_len())
         .enumerate()
         .map(|(i, out)| decode(decoder, i * per_task..(i * per_task + per_task).min(groups), out))
-        .reduce(Checksum::default, |mut a, b| {
+        .try_reduce(Checksum::default, |mut a, b| {
             a.add(b);
-            a
+            Some(a)
         })
 }
 
-/// Decodes the groups of `range` to `out`, which has their length.
-pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, range: Range<usize>, out: &mut [S]) -> Checksum {
+/// Decodes the groups of `range` to `out`, which has their length. Returns `None` if one does not end where it must.
+pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, range: Range<usize>, out: &mut [S]) -> Option<Checksum> {
     let rank = decoder.rank(range.start);
     if !decoder.direct.is_empty() {
         return match decoder.stream.group_len() {
@@ -58,10 +59,10 @@ struct Decoding<'d, 's, 'a, S, const WIDTH: usize, const LEN: usize> {
 }
 
 impl<S: Symbol, const WIDTH: usize, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, WIDTH, LEN> {
-    type Output = Checksum;
+    type Output = Option<Checksum>;
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> Checksum {
+    fn run<I: InstructionSet>(self, _: I) -> Option<Checksum> {
         let Self { decoder, range, rank, out } = self;
         let stream = decoder.stream;
         let words = stream.words;
@@ -75,7 +76,7 @@ impl<S: Symbol, const WIDTH: usize, const LEN: usize> Kernel for Decoding<'_, '_
             *place = targets.start_next(lane, out, first);
             active += usize::from(place.is_some());
         }
-        let mut checksum = Checksum::default();
+        let (mut checksum, mut are_whole) = (Checksum::default(), true);
         // Lanes without a group idle along: only while the last groups of a range are decoded.
         while active > 0 {
             for (lane, place) in decoders.iter_mut().zip(&mut places) {
@@ -87,6 +88,8 @@ impl<S: Symbol, const WIDTH: usize, const LEN: usize> Kernel for Decoding<'_, '_
                     lane.restart(&decoder.lookups[0], &decoder.canonical[0], 0);
                     continue;
                 };
+                let lengths = stream.codebooks[decoder.class(done.group)].lengths();
+                are_whole &= lane.end_of::<WIDTH>(LEN, lengths) == stream.starts[done.rank + 1];
                 let group = &mut out[done.group - first];
                 lane.take_group::<S, WIDTH, LEN>(group);
                 checksum.add(Checksum::of_group(group, (done.rank * LEN) as u32));
@@ -94,7 +97,7 @@ impl<S: Symbol, const WIDTH: usize, const LEN: usize> Kernel for Decoding<'_, '_
                 active -= usize::from(place.is_none());
             }
         }
-        checksum
+        are_whole.then_some(checksum)
     }
 }
 

@@ -104,6 +104,26 @@ impl<'t> InterleavedDecoder<'t> {
         self.count = self.count.wrapping_add(1);
     }
 
+    /// Returns where the codewords of the first `len` symbols end, given the lengths of those of all symbols.
+    #[inline(always)]
+    pub fn end_of<const WIDTH: usize>(&self, len: usize, lengths: &[u8]) -> u32 {
+        let length = |symbol: u16| lengths.get(usize::from(symbol)).map_or(0, |&length| u32::from(length));
+        let stored = |at: usize| match WIDTH {
+            2 => length(u16::from_le_bytes([self.buffer[2 * at], self.buffer[2 * at + 1]])),
+            _ => length(self.base.wrapping_add(self.buffer[at].into())),
+        };
+        let mut end = self.position;
+        for at in len..self.count() {
+            end = end.wrapping_sub(stored(at));
+        }
+        for &(at, symbol) in &self.patch[..self.patches.into()] {
+            if usize::from(at) >= len {
+                end = end.wrapping_add(stored(at.into())).wrapping_sub(length(symbol));
+            }
+        }
+        end
+    }
+
     /// Moves the first `LEN` symbols (128 at most) to `out` and drops the others.
     #[inline(always)]
     pub fn take_group<S: Symbol, const WIDTH: usize, const LEN: usize>(&mut self, out: &mut [S; LEN]) {

@@ -188,14 +188,17 @@ impl<'a, T: Real> Chunk<'a, T> {
     }
 }
 
-/// Returns the interpolation scheme of a chunk, after checking that its predictors and those of its tiles are valid.
+/// Returns the interpolation scheme of a chunk, after checking its predictors, those of its tiles, and that only
+/// magnitudes have signs beside them.
 fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Result<Option<Scheme>> {
     let scheme = Scheme::from_code(section.scheme, context.geometry.axes());
     let interpolates = section.tiles.iter().any(|tile| tile.predictor == INTERPOLATED);
     let is_known = section.scheme == 0 || (scheme.is_some() && header.pipeline == Pipeline::Quantized);
     let is_listed = section.predictors.iter().all(|&predictor| predictor <= orders::SECOND_ORDER);
-    match is_known && is_listed && (scheme.is_some() || !interpolates) {
+    let has_signs = section.tiles.iter().any(|tile| tile.sign != MaskKind::Nothing);
+    let may_have_signs = header.pipeline == Pipeline::LogQuantized || !has_signs;
+    match is_known && is_listed && may_have_signs && (scheme.is_some() || !interpolates) {
         true => Ok(scheme),
-        false => Err(context.corrupt("unknown predictor or interpolation scheme")),
+        false => Err(context.corrupt("unknown predictor or scheme, or signs of values that have their own")),
     }
 }

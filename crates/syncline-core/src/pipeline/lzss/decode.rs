@@ -160,7 +160,7 @@ fn read_parts<'b>(
     let matches = sum(|b| b.matches as usize);
     let literals = sum(|b| (b.tokens - b.matches) as usize);
     let width = params.width.bytes();
-    let reader = PlaneReader { place: &context.place };
+    let reader = PlaneReader { context };
     let TokenBuffers { flags, flag_bytes, lengths, distances, literals: literal_out } = buffers;
     let (bytes, parts) = match (literal_bytes, width) {
         (0, _) => {

@@ -6,14 +6,12 @@ use std::marker::PhantomData;
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
 use crate::bits::fields::{Fields, align};
 use crate::container::{ALIGNMENT, SectionWriter};
-use crate::error::{Error, Result};
-use crate::huffman::{self, Decoder, IndexKind, MAX_SYMBOLS, Stream, Symbol};
+use crate::error::Result;
+use crate::huffman::{self, Decoder, IndexKind, MAX_SYMBOLS, Symbol};
 use crate::lzss::{Params, SLACK, Tokens};
+use crate::pipeline::codes::{GROUP, GROUP_LOG2, read_stream};
+use crate::pipeline::context::Context;
 use crate::simd::{self, InstructionSet, Kernel};
-
-/// log2 of the symbols in a group: as coarse as can be, as parts are decoded whole.
-const GROUP_LOG2: u8 = 7;
-const GROUP: usize = 1 << GROUP_LOG2;
 
 /// Storage of the parts of the tokens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -318,7 +316,7 @@ impl<'p> PaddedBytes<'p> {
 
 /// Reads planes back.
 pub(super) struct PlaneReader<'a> {
-    pub place: &'a str,
+    pub context: &'a Context<'a>,
 }
 
 impl PlaneReader<'_> {
@@ -327,7 +325,7 @@ impl PlaneReader<'_> {
         if section.len() == length {
             return Ok(());
         }
-        Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"))
+        Err(self.context.corrupt("an LZSS section does not fit the token counts"))
     }
 
     /// Returns a section of `length` bytes that is stored without coding, for reads of at most `most` bytes. Its end is
@@ -360,20 +358,16 @@ impl PlaneReader<'_> {
         mask: u16,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let bad = |what: &str| Error::corrupt(self.place, what);
         out.clear();
         // The allocation is bounded, because the counts of the blocks have been checked against the number of bytes of
         // the chunk.
         out.resize(count * stride * S::BYTES + SLACK, 0);
-        let mut fields = Fields::new(section, self.place);
+        let mut fields = Fields::new(section, &self.context.place);
         let mut plane: Vec<S> = Vec::new();
         for first in 0..stride {
             fields.align(ALIGNMENT)?;
             if mask >> first & 1 == 1 {
-                let stream = Stream::<S>::parse(&section[fields.position()..], self.place)?;
-                if stream.group_len() != GROUP || stream.groups() != count.div_ceil(GROUP) || stream.needs_classes() {
-                    return Err(bad("an LZSS plane does not fit the token counts"));
-                }
+                let stream = read_stream::<S>(self.context, &section[fields.position()..], count)?;
                 plane.resize(stream.symbols(), S::truncate(0));
                 stream.decoder(Decoder::Auto, &[])?.decode(&mut plane, 1)?;
                 fields.take(stream.byte_len())?;
@@ -387,7 +381,7 @@ impl PlaneReader<'_> {
                 }
             }
         }
-        if fields.rest().is_empty() { Ok(()) } else { Err(bad("an LZSS section is too long")) }
+        if fields.rest().is_empty() { Ok(()) } else { Err(self.context.corrupt("an LZSS section is too long")) }
     }
 }
 

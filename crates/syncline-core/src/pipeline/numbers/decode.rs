@@ -1,6 +1,6 @@
 //! Decoding of a chunk of numbers.
 
-use super::{BASES, BINS, GROUP, MASKS, PLAN, Plan, RAW_BITS, RAW_LENGTHS, RESTS, SYMBOLS, TileState, VERBATIM};
+use super::{BASES, BINS, MASKS, PLAN, Plan, RAW_BITS, RAW_LENGTHS, RESTS, SYMBOLS, TileState, VERBATIM};
 use crate::container::{Sections, SparseList, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
@@ -8,7 +8,7 @@ use crate::huffman::{self, Stream, Symbol};
 use crate::numbers::bins::{Bin, read_bins};
 use crate::numbers::raw_bits::{PADDING, read_wide, window};
 use crate::numbers::tuples::{expand, symbols};
-use crate::pipeline::codes::{CodeBuffer, CodeReader};
+use crate::pipeline::codes::{CodeBuffer, CodeReader, GROUP, read_stream};
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
 use crate::predict::orders;
@@ -24,6 +24,9 @@ pub(in crate::pipeline) fn decode<W: Word, K: Tiles + ?Sized>(
 ) -> Result<()> {
     let place = context.place.as_str();
     let sections = Sections::parse(payload, place)?;
+    if sections.0[RESTS + 1..].iter().any(|section| !section.is_empty()) {
+        return Err(context.corrupt("it has more sections than a chunk of numbers"));
+    }
     let (plan, states) = Plan::parse(sections.0[PLAN], context.header.element_type, context.tile_count(), place)?;
     let chunk = Chunk::<W>::parse(context, &sections, plan, states)?;
     if chunk.is_constant() {
@@ -187,14 +190,7 @@ fn mask_len(tile: &Tile) -> usize {
 
 /// Reads the Huffman stream of a section, or nothing if it must have no symbols.
 fn parse<'a, S: Symbol>(context: &Context, section: &'a [u8], count: usize) -> Result<Option<Stream<'a, S>>> {
-    if count == 0 {
-        return Ok(None);
-    }
-    let stream = Stream::<S>::parse(section, &context.place)?;
-    if stream.group_len() != GROUP || stream.groups() != count.div_ceil(GROUP) || stream.needs_classes() {
-        return Err(context.corrupt("its symbols do not fit its tiles"));
-    }
-    Ok(Some(stream))
+    (count > 0).then(|| read_stream(context, section, count)).transpose()
 }
 
 /// Reads symbols of a stream in order, or of none.

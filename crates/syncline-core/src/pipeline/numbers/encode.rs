@@ -3,13 +3,14 @@
 use super::binned::{Binned, sample_codes};
 use super::choose::{Sample, choose, sampled_elements, sampled_tiles};
 use super::tile::{TileMemory, code_tile};
-use super::{GROUP, Plan, TileState};
+use super::{Plan, TileState};
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_bases, write_sparse};
 use crate::geometry::Tile;
 use crate::huffman::{self, EncodeOptions};
 use crate::numbers::bins::write_bins;
 use crate::numbers::cells::Range;
 use crate::numbers::raw_bits::{PADDING, RawBits};
+use crate::pipeline::codes::{GROUP, GROUP_LOG2};
 use crate::predict::word::Word;
 use crate::quantize::mask::MaskKind;
 
@@ -86,7 +87,7 @@ fn write<W: Word>(
     if let Some(binned) = &binned {
         plan.tuple = binned.tuple;
     }
-    let options = EncodeOptions { group_log2: GROUP.ilog2() as u8, index: header.index, zero_bit_symbol: None };
+    let options = EncodeOptions { group_log2: GROUP_LOG2, index: header.index, zero_bit_symbol: None };
     let record = RecordBuilder::begin(out, ChunkKind::Numbers, chunk);
     let mut sections = SectionWriter::begin(out);
     sections.section(out, |out| plan.write(&coded.states, out));

@@ -71,7 +71,7 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     const uint64_t end = header.words + uint64_t(ceil_div(header.bits, 32)) * 4 + 8;
     if (end > bounds.length) {
         header.status = STATUS_HEADER;
-    } else if (header.index_bytes / 8 < ceil_div(header.live, WARP)) {
+    } else if (header.index_bytes / 8 < ceil_div(header.live, WARP) || (header.live == 0 && header.index_bytes != 0)) {
         header.status = STATUS_INDEX;
     } else if (header.groups > bounds.most_groups) {
         header.status = STATUS_CAPACITY;

@@ -1,4 +1,4 @@
-// The blocks that a request wants, and where they are decoded.
+// The blocks that are requested, and where they are decoded.
 //
 // See also quantize/stored.cuh.
 #pragma once
@@ -6,16 +6,16 @@
 #include "container/parsed.cuh"
 #include "decode/values.cuh"
 
-// A block of the batch that is wanted and was parsed.
-struct WantedBlock {
+// A block of the batch that is requested and was parsed.
+struct RequestedBlock {
     const Tile tile;
     const ParsedChunk &record;
     const uint32_t number, chunk, position; // the number of its first element in its chunk
     StoredBits *const to;
 
     // Block `number` of the batch.
-    __device__ inline WantedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request,
-                                  StoredBits *output, uint32_t number)
+    __device__ inline RequestedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request,
+                                     StoredBits *output, uint32_t number)
         : tile(geometry.tile(request.first_tile + number)), record(parsed.chunks[number / parsed.tiles]),
           number(number), chunk(number / parsed.tiles),
           position(uint32_t(tile.elements_before -
