@@ -136,9 +136,10 @@ impl CudaCompressor {
             py.detach(|| {
                 let mut codec = self.lock();
                 let caller = raw_stream(number);
-                // SAFETY: the stream and the output are kept, and ready, until this function returns.
                 let made = match &region {
+                    // SAFETY: the stream and the output are kept, and ready, until this function returns.
                     None => unsafe { codec.decompress_outlined(&outline, bytes, to, caller) },
+                    // SAFETY: as above.
                     Some(region) => unsafe { codec.decompress_region(&outline, bytes, region, to, caller) },
                 };
                 match made {
