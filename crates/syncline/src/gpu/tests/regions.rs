@@ -9,13 +9,16 @@ use syncline_core::bound::Bound;
 use super::{compressor, field, on_cpu, part};
 use crate::{Advanced, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, decompress_region};
 
+/// An array, how it is compressed, and regions of it.
+type Case<'a> = (ElementType, &'a [u64], CompressOptions, &'a [&'a [Range<u64>]]);
+
 /// Regions of streams of all kinds, in boxes and in one stretch: equal to those of the CPU.
 #[test]
 fn regions_are_those_of_the_cpu() {
     let Some((mut compressor, _shared)) = compressor() else { return };
     let lossless = |coder| CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(coder));
     let abs = |effort| CompressOptions::new(Bound::Abs(0.5)).with_effort(effort);
-    let cases: [(_, &[u64], _, &[&[Range<u64>]]); 6] = [
+    let cases: [Case<'_>; 6] = [
         (
             ElementType::F32,
             &[30, 40, 50],
@@ -24,7 +27,7 @@ fn regions_are_those_of_the_cpu() {
         ),
         (ElementType::U16, &[200, 105], lossless(Coder::Auto), &[&[31..170, 33..64], &[0..200, 104..105]]),
         (ElementType::F64, &[2, 3, 12, 20, 21], lossless(Coder::LzssHuffman), &[&[0..2, 1..3, 5..9, 0..20, 4..5]]),
-        (ElementType::I8, &[5000], lossless(Coder::Auto), &[&[1023..3001]]),
+        (ElementType::I8, &[1, 5000], lossless(Coder::Auto), &[&[0..1, 1023..3001]]),
         (ElementType::F32, &[70, 40, 50], abs(Effort::Balanced), &[&[60..70, 0..40, 49..50], &[1..70, 3..9, 5..6]]),
         (ElementType::F32, &[9, 20, 17], abs(Effort::Fast), &[&[1..9, 3..9, 5..6], &[2..3, 0..20, 0..17]]),
     ];
