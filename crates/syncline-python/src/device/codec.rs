@@ -120,7 +120,7 @@ impl CudaCompressor {
         out: Option<&Bound<'_, PyAny>>,
         stream: Option<usize>,
         fallback: bool,
-        region: Option<(Vec<(u64, u64)>, Vec<u64>)>,
+        region: Option<BoxOfArray>,
     ) -> PyResult<DeviceArray> {
         let source = self.source(py, data, stream)?;
         let (bytes, number) = source.place();
@@ -210,6 +210,9 @@ impl CudaCompressor {
         Ok((bytes, input.element.to_string(), input.shape.extents().to_vec()))
     }
 }
+
+/// A region, as a start and an end for each axis, and the shape of the result.
+type BoxOfArray = (Vec<(u64, u64)>, Vec<u64>);
 
 /// A stream on the device.
 enum Source {
