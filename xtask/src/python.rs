@@ -85,9 +85,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let program = environment.python.display().to_string();
     let configuration = format!("{PACKAGE}/pyproject.toml");
-    let tests = ["test_device", "test_zarr_device"].map(|name| format!("{PACKAGE}/tests/{name}.py"));
-    let words = [&program, "-m", "pytest", "--quiet", "--config-file", &configuration, &tests[0], &tests[1]];
-    crate::emulate::run(&crate::emulate::Arguments::of_command(words.map(str::to_owned).to_vec()))
+    let names = ["test_device", "test_device_regions", "test_zarr_device"];
+    let tests = names.map(|name| format!("{PACKAGE}/tests/{name}.py"));
+    let words = [&program, "-m", "pytest", "--quiet", "--config-file", &configuration].map(str::to_owned);
+    crate::emulate::run(&crate::emulate::Arguments::of_command([&words[..], &tests].concat()))
 }
 
 /// Creates the environment of the tests.

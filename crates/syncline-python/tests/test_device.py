@@ -214,7 +214,7 @@ def test_results_stay_on_the_device_of_the_input(gpu):
     with pytest.raises(ValueError, match="shape"):
         syncline.decompress(stream, out=to_device(field((40, 30))))
     with pytest.raises(ValueError, match="like="):
-        syncline.decompress(stream, out=there, region=np.s_[1])
+        syncline.decompress(stream, out=there, region=np.s_[::2])
     with pytest.raises(TypeError, match="one of"):
         syncline.decompress(stream, out=there, like=there)
 

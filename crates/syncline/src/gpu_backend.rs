@@ -25,10 +25,14 @@ use buffers::Buffers;
 use compress::KeptLanes;
 
 pub(crate) use compress::Compression;
-pub(crate) use decompress::Decompression;
+pub(crate) use decompress::{Decompression, Engine};
+pub(crate) use plan::{LayerBatch, Place, layer_batches};
 
 /// Page-locked buffers that take turns: one is filled while the other is copied.
 const BUFFERS: usize = 2;
+
+/// Bytes of elements that a device works on at a time.
+pub(crate) const BATCH_BYTES: u64 = 128 << 20;
 
 /// How large the pieces of the work are. Bytes written and read do not depend on it.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +51,7 @@ impl Default for Sizes {
     /// Batches that a device works on for less than a millisecond, and copies in some: little is waited for at either
     /// end. One lane reads, one computes, one writes.
     fn default() -> Self {
-        Self { batch: 128 << 20, piece: 16 << 20, lanes: 3, device_memory: u64::MAX }
+        Self { batch: BATCH_BYTES, piece: 16 << 20, lanes: 3, device_memory: u64::MAX }
     }
 }
 

@@ -81,12 +81,23 @@ impl Scale {
     #[inline(always)]
     fn element<W: Word>(&self, number: f64) -> W {
         match self.how {
-            Scaling::Quotient => word_of(number / self.step),
-            Scaling::Product => word_of(number * self.step + self.offset),
-            Scaling::ShortProduct if W::BITS == 32 => {
-                W::narrow(u64::from((number as f32 * self.step as f32).to_bits()))
-            }
-            Scaling::ShortProduct => word_of(number * self.step),
+            Scaling::Quotient => self.element_by::<W, { Scaling::Quotient as u8 }>(number),
+            Scaling::Product => self.element_by::<W, { Scaling::Product as u8 }>(number),
+            Scaling::ShortProduct => self.element_by::<W, { Scaling::ShortProduct as u8 }>(number),
+        }
+    }
+
+    /// Returns the element of a number by the operations with the code `HOW`.
+    #[inline(always)]
+    fn element_by<W: Word, const HOW: u8>(&self, number: f64) -> W {
+        if HOW == Scaling::Quotient as u8 {
+            word_of(number / self.step)
+        } else if HOW == Scaling::Product as u8 {
+            word_of(number * self.step + self.offset)
+        } else if W::BITS == 32 {
+            W::narrow(u64::from((number as f32 * self.step as f32).to_bits()))
+        } else {
+            word_of(number * self.step)
         }
     }
 
@@ -187,17 +198,18 @@ impl Number {
                 let (divisor, offset) = (W::narrow(divisor), W::narrow(offset));
                 simd::run(Map(words, |number: W| offset.plus(number.times(divisor))));
             }
-            Self::Scaled(scale) => simd::run(Map(words, |number: W| scale.element(number.signed() as f64))),
+            Self::Scaled(scale) => simd::run(Elements(words, scale)),
             Self::ScaledUlps(scale) => {
-                for (word, &rest) in words.iter_mut().zip(rests) {
-                    let near = ordered(scale.element::<W>(word.signed() as f64));
-                    *word = ordered(near.plus(W::narrow(u64::from(rest)).unzigzag()));
-                }
+                simd::run(Elements(words, scale));
+                simd::run(MapWithRests(words, rests, |near: W, rest| {
+                    ordered(ordered(near).plus(W::narrow(u64::from(rest)).unzigzag()))
+                }));
             }
             Self::Split => {
-                for (word, &rest) in words.iter_mut().zip(rests) {
-                    let whole = W::narrow(word.widen() << 16 | u64::from(rest));
-                    *word = if element.is_float() { ordered(whole) } else { whole };
+                let whole = |number: W, rest: u16| W::narrow(number.widen() << 16 | u64::from(rest));
+                match element.is_float() {
+                    true => simd::run(MapWithRests(words, rests, |number, rest| ordered(whole(number, rest)))),
+                    false => simd::run(MapWithRests(words, rests, whole)),
                 }
             }
         }
@@ -269,6 +281,47 @@ impl<W: Word, F: Fn(W) -> W> Kernel for Map<'_, W, F> {
     fn run<I: InstructionSet>(self, _: I) {
         for word in self.0 {
             *word = (self.1)(*word);
+        }
+    }
+}
+
+/// Replaces scaled numbers by their elements.
+struct Elements<'a, W>(&'a mut [W], Scale);
+
+impl<W: Word> Elements<'_, W> {
+    /// The operations are constant, because a loop with a choice in it does not become vectors.
+    #[inline(always)]
+    fn run_by<const HOW: u8>(self) {
+        let Self(words, scale) = self;
+        for word in words {
+            *word = scale.element_by::<W, HOW>(word.signed() as f64);
+        }
+    }
+}
+
+impl<W: Word> Kernel for Elements<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        match self.1.how {
+            Scaling::Quotient => self.run_by::<{ Scaling::Quotient as u8 }>(),
+            Scaling::Product => self.run_by::<{ Scaling::Product as u8 }>(),
+            Scaling::ShortProduct => self.run_by::<{ Scaling::ShortProduct as u8 }>(),
+        }
+    }
+}
+
+/// Replaces each word by what it makes with its rest.
+struct MapWithRests<'a, W, F>(&'a mut [W], &'a [u16], F);
+
+impl<W: Word, F: Fn(W, u16) -> W> Kernel for MapWithRests<'_, W, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        for (word, &rest) in self.0.iter_mut().zip(self.1) {
+            *word = (self.2)(*word, rest);
         }
     }
 }

@@ -52,6 +52,9 @@ pub fn prefix_rows(_: Avx2, v: &mut [u32], nx: usize) {
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 fn prefix_rows_enabled(v: &mut [u32], nx: usize) {
+    if nx < 8 {
+        return v.chunks_exact_mut(nx).for_each(|row| prefix_rest(row, 0));
+    }
     for row in v.chunks_exact_mut(nx) {
         let mut sum = _mm256_setzero_si256();
         let (octets, rest) = row.as_chunks_mut::<8>();
@@ -62,11 +65,18 @@ fn prefix_rows_enabled(v: &mut [u32], nx: usize) {
             // The only dependency from octet to octet is one addition.
             sum = _mm256_add_epi32(sum, _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7)));
         }
-        let mut sum = lanes(sum)[0] as u32;
-        for value in rest {
-            sum = sum.wrapping_add(*value);
-            *value = sum;
+        if !rest.is_empty() {
+            prefix_rest(rest, lanes(sum)[0] as u32);
         }
+    }
+}
+
+/// Replaces the rest of a row by its prefix sums, after a sum.
+#[inline(always)]
+fn prefix_rest(rest: &mut [u32], mut sum: u32) {
+    for value in rest {
+        sum = sum.wrapping_add(*value);
+        *value = sum;
     }
 }
 

@@ -34,17 +34,6 @@ pub fn difference<W: Wrapping>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     }
 }
 
-/// Reconstructs integers from any residuals, with sums that wrap; the inverse of [`difference`].
-///
-/// # Panics
-/// `v` has not the extents' length.
-#[inline(always)]
-pub fn integrate<W: Wrapping>(v: &mut [W], extent: [usize; 3], predictor: u8) {
-    for pass in passes_of(extent, predictor).iter().rev().flatten() {
-        pass.integrate(v);
-    }
-}
-
 /// Gives the elements of a tile that are left out, in ascending order, the integers that make their residuals `center`;
 /// the first element gets the base. With predictor 0, nothing depends on their integers, which stay as they are.
 ///
@@ -150,18 +139,15 @@ fn passes([nz, ny, nx]: [usize; 3], predictor: u8) -> impl Iterator<Item = Pass>
 }
 
 impl Pass {
-    /// Calls `one` with the positions of an element and of the one before it along the axis; the later ones first if
-    /// `backward`.
+    /// Calls `row` with the first position, the length, and the distance to the elements before of each row along x, the
+    /// last row first.
     #[inline(always)]
-    fn rows(&self, backward: bool, mut row: impl FnMut(usize, usize, usize)) {
+    fn rows(&self, mut row: impl FnMut(usize, usize, usize)) {
         let Self { part: [nz, ny, nx], strides: [sz, sy, _], axis, from, .. } = *self;
         let distance = self.strides[axis];
         let first = |a: usize| if a == axis { from } else { 0 };
-        let turn = |i: usize, from: usize, end: usize| if backward { end - 1 - (i - from) } else { i };
-        for z in first(0)..nz {
-            let z = turn(z, first(0), nz);
-            for y in first(1)..ny {
-                let y = turn(y, first(1), ny);
+        for z in (first(0)..nz).rev() {
+            for y in (first(1)..ny).rev() {
                 row(z * sz + y * sy + first(2), nx.saturating_sub(first(2)), distance);
             }
         }
@@ -170,7 +156,7 @@ impl Pass {
     #[inline(always)]
     fn difference<W: Wrapping>(&self, v: &mut [W]) {
         let along_x = self.axis == 2;
-        self.rows(true, |start, count, distance| {
+        self.rows(|start, count, distance| {
             if along_x {
                 if count == 0 {
                     return;
@@ -188,32 +174,10 @@ impl Pass {
             }
         });
     }
-
-    #[inline(always)]
-    fn integrate<W: Wrapping>(&self, v: &mut [W]) {
-        let along_x = self.axis == 2;
-        self.rows(false, |start, count, distance| {
-            if count == 0 {
-                return;
-            }
-            let (before, row) = v.split_at_mut(start);
-            let before = &before[start - distance..];
-            if along_x {
-                // The sum stays in a register: reading it back from memory would take longer than adding.
-                let mut sum = before[0];
-                row[..count].iter_mut().for_each(|v| {
-                    sum = sum.plus(*v);
-                    *v = sum;
-                });
-            } else {
-                let before = &before[..count];
-                row[..count].iter_mut().zip(before).for_each(|(v, b)| *v = v.plus(*b));
-            }
-        });
-    }
 }
 
-/// Computes [`integrate`] and adds the base to all integers.
+/// Reconstructs integers from any residuals, with sums that wrap, and adds the base to all: the inverse of
+/// [`difference`].
 ///
 /// # Panics
 /// `v` has not the extents' length.
@@ -235,7 +199,7 @@ impl<W: Wrapping> Kernel for Restore<'_, W> {
     fn run<I: InstructionSet>(self, isa: I) {
         let Self { v, extent, predictor, base } = self;
         match predictor {
-            SECOND_ORDER => integrate(v, extent, predictor),
+            SECOND_ORDER => sums::integrate_second_order(v, extent),
             _ => sums::integrate(isa, v, extent, predictor),
         }
         if base != W::ZERO {

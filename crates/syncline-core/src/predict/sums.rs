@@ -77,6 +77,28 @@ pub(super) fn integrate<W: Wrapping, I: InstructionSet>(isa: I, v: &mut [W], ext
     }
 }
 
+/// Reconstructs integers from their second differences along all axes. Along each, the sums from the second position on
+/// are differences, whose sums are the integers.
+#[inline(always)]
+pub(super) fn integrate_second_order<W: Wrapping>(v: &mut [W], extent: [usize; 3]) {
+    let [nz, ny, nx] = extent;
+    assert_eq!(v.len(), nz * ny * nx);
+    add_before(&mut v[ny * nx..], ny * nx);
+    add_before(v, ny * nx);
+    for plane in v.chunks_exact_mut(ny * nx) {
+        add_before(&mut plane[nx..], nx);
+        add_before(plane, nx);
+    }
+    for row in v.chunks_exact_mut(nx) {
+        let (mut value, mut difference) = (row[0], W::ZERO);
+        for v in &mut row[1..] {
+            difference = difference.plus(*v);
+            value = value.plus(difference);
+            *v = value;
+        }
+    }
+}
+
 /// Adds to each block of elements that before it.
 #[inline(always)]
 fn add_before<W: Wrapping>(v: &mut [W], block: usize) {

@@ -194,13 +194,13 @@ __device__ inline void clear_missed(const CodedBlock &block, uint32_t elements, 
     }
 }
 
-// Whether zeros of the block have a mask if they are many: if they are no fill pattern and are not kept by a grid.
+// Whether zeros of the block have a mask if they are many: if they are floats, no fill pattern, and not kept by a grid.
 __device__ inline bool masks_zeros(const CodedBlock &block) {
     bool is_pattern = false;
     for (uint32_t i = 0; i < block.step.pattern_count; ++i) {
         is_pattern |= block.step.patterns[i] == 0;
     }
-    return !is_pattern && block.plan.is_on_grid == 0;
+    return !OF_INTEGERS && !is_pattern && block.plan.is_on_grid == 0;
 }
 
 // Adds the zeros among a share of the elements of a block to `zeros`. Called by the whole block of threads.

@@ -14,7 +14,7 @@ from . import _core, _device
 from ._advanced import Advanced, advanced_text
 from ._advice import warn
 from ._fill import Fill, fill_values, without_mask
-from ._index import basic_index
+from ._index import basic_index, box_of
 from ._options import Compression, Decompression, HostArray, HostStream
 from ._range import computed, extremes, is_lazy
 from ._types import as_numbers, core_name, float8_bytes, is_exact, is_float8, numpy_dtype
@@ -397,7 +397,7 @@ def decompress(
 
     The result is a NumPy array, or a :class:`syncline.cuda.DeviceArray` if ``data`` are on a GPU. With ``like``, it is
     an array of the library of this array, in the memory that this array is in. ``out`` can be in the memory of a GPU,
-    too. Work on a GPU comes after everything queued on ``stream``, as in :func:`compress`.
+    too. A GPU decodes regions without steps; those with steps come through the host. Work on a GPU comes after everything queued on ``stream``, as in :func:`compress`.
 
     >>> import numpy as np, syncline
     >>> stream = syncline.compress(np.arange(12).reshape(3, 4))
@@ -412,12 +412,18 @@ def decompress(
     model = out if out is not None else like
     source, target = _device.ordinal_of(data), _device.ordinal_of(model)
     ordinal = source if target is None else target
-    if ordinal is not None and device != "cpu" and region is None and (target is not None or model is None):
+    if ordinal is not None and device != "cpu" and (target is not None or model is None):
         number = _device.stream_number(stream, data if model is None else model, ordinal)
-        result = _device.codec_for(ordinal, number).decompress(data, out, number, device == "auto")
-        return out if out is not None else _device.as_array_like(result, like)
+        codec, box = _device.codec_for(ordinal, number), None
+        if region is not None:
+            fields = codec.header(data, number) if source is not None else _core.header(_device.host_bytes(data))
+            box = box_of(region, tuple(fields["shape"]))
+        if region is None or box is not None:
+            result = codec.decompress(data, out, number, device == "auto", box)
+            return out if out is not None else _device.as_array_like(result, like)
     if target is not None and out is not None:
-        raise ValueError("a region, or device='cpu', cannot be written to an array on a GPU: use like= instead of out=")
+        message = "a region with steps, or device='cpu', cannot be written to an array on a GPU: use like= instead of"
+        raise ValueError(f"{message} out=")
     file = _core.File.of_buffer(_device.host_bytes(data, stream))
 
     def fill(target: NDArray[np.uint8], box: list[tuple[int, int]] | None) -> None:

@@ -167,7 +167,12 @@ class CudaCompressor:
         self, array: Any, options: CudaOptions, out: Any = None, stream: int | None = None
     ) -> DeviceArray: ...
     def decompress(
-        self, data: Any, out: Any = None, stream: int | None = None, fallback: bool = True
+        self,
+        data: Any,
+        out: Any = None,
+        stream: int | None = None,
+        fallback: bool = True,
+        region: tuple[Sequence[tuple[int, int]], Sequence[int]] | None = None,
     ) -> DeviceArray: ...
     def header(self, data: Any, stream: int | None = None) -> dict[str, Any]: ...
     def upload(self, data: Any, dtype: str, shape: Sequence[int]) -> DeviceArray: ...

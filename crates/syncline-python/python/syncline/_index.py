@@ -46,3 +46,10 @@ def basic_index(
         inner.append(0)
     whole = all(isinstance(item, slice) and item.step in (None, 1) for item in inner)
     return box, None if whole else tuple(inner), tuple(result)
+
+
+def box_of(index: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]], tuple[int, ...]] | None:
+    """Returns the box of a basic NumPy index and the shape of the result, or ``None`` if the index has steps."""
+    box, inner, result = basic_index(index, shape)
+    steps = [item.step for item in inner or () if isinstance(item, slice)]
+    return (box, result) if all(step in (None, 1) for step in steps) else None

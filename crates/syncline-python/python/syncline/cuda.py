@@ -20,6 +20,7 @@ from ._array import Bound, Effort, Header, as_bytes, core_choices
 from ._array import header_of_fields, little_endian, one_bound
 from ._core import DeviceArray
 from ._fill import Fill
+from ._index import box_of
 from ._types import core_name
 
 __all__ = [
@@ -119,13 +120,22 @@ class Compressor:
         number = _device.stream_number(stream, array, self.device)
         return self._codec.compress(array, self._options, out, number)
 
-    def decompress(self, data: Any, *, out: Any = None, like: Any = None, stream: Any = None) -> Any:
-        """Decompresses a stream that is on the GPU or in host memory, as :func:`syncline.decompress` does."""
+    def decompress(
+        self, data: Any, *, region: Any = None, out: Any = None, like: Any = None, stream: Any = None
+    ) -> Any:
+        """Decompresses a stream that is on the GPU or in host memory, or a region of it without steps, as
+        :func:`syncline.decompress` does.
+        """
         if out is not None and like is not None:
             raise TypeError("give one of out= and like=")
         model = next((array for array in (out, like, data) if array is not None), data)
         number = _device.stream_number(stream, model, self.device)
-        result = self._codec.decompress(data, out, number, self._options.fallback)
+        box = None
+        if region is not None:
+            box = box_of(region, tuple(self._codec.header(data, number)["shape"]))
+            if box is None:
+                raise ValueError("a region in the memory of a GPU has no steps: index the result")
+        result = self._codec.decompress(data, out, number, self._options.fallback, box)
         return out if out is not None else _device.as_array_like(result, like)
 
 

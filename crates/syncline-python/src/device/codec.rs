@@ -17,7 +17,7 @@ use super::options::CudaOptions;
 use super::raw_stream;
 use crate::buffers::Input;
 use crate::errors::exception;
-use crate::header_fields;
+use crate::{header_fields, ranges_of};
 
 /// Compresses and decompresses arrays in the memory of one GPU, with a workspace that it keeps.
 ///
@@ -110,8 +110,9 @@ impl CudaCompressor {
         Ok(DeviceArray::of_input(output, len, ElementType::U8, &[len as u64]))
     }
 
-    /// Decompresses a stream on the device or in host memory to new memory, or to `out`, an array on the device.
-    #[pyo3(signature = (data, out = None, stream = None, fallback = true))]
+    /// Decompresses a stream on the device or in host memory, or a region of its array, to new memory, or to `out`, an
+    /// array on the device. A region comes with the shape of the result.
+    #[pyo3(signature = (data, out = None, stream = None, fallback = true, region = None))]
     fn decompress(
         &self,
         py: Python<'_>,
@@ -119,23 +120,37 @@ impl CudaCompressor {
         out: Option<&Bound<'_, PyAny>>,
         stream: Option<usize>,
         fallback: bool,
+        region: Option<BoxOfArray>,
     ) -> PyResult<DeviceArray> {
         let source = self.source(py, data, stream)?;
         let (bytes, number) = source.place();
         // SAFETY: `source` keeps the stream, which is ready on the CUDA stream, until this function returns.
         let outline = py.detach(|| unsafe { self.lock().outline(bytes, raw_stream(number)) }).map_err(exception)?;
-        let (element, shape) = (outline.header().element_type, outline.header().shape);
+        let element = outline.header().element_type;
+        let (region, shape) = match region {
+            None => (None, outline.header().shape),
+            Some((region, shape)) => (Some(ranges_of(region)), Shape::new(&shape).map_err(exception)?),
+        };
         let len = (shape.len() as usize).saturating_mul(element.size());
         let decode = |to: DeviceBytes| {
             py.detach(|| {
                 let mut codec = self.lock();
-                // SAFETY: the stream and the output are kept, and ready, until this function returns.
-                match unsafe { codec.decompress_outlined(&outline, bytes, to, raw_stream(number)) } {
+                let caller = raw_stream(number);
+                let made = match &region {
+                    // SAFETY: the stream and the output are kept, and ready, until this function returns.
+                    None => unsafe { codec.decompress_outlined(&outline, bytes, to, caller) },
+                    // SAFETY: as above.
+                    Some(region) => unsafe { codec.decompress_region(&outline, bytes, region, to, caller) },
+                };
+                match made {
                     Err(error) if fallback && unable(&error) => {
                         // SAFETY: as above.
                         let stream = unsafe { codec.copy_to_host(bytes, raw_stream(number)) }?;
                         let options = DecompressOptions::new().with_backend(Backend::Cpu);
-                        let array = syncline::decompress(&stream, &options)?;
+                        let array = match &region {
+                            None => syncline::decompress(&stream, &options)?,
+                            Some(region) => syncline::decompress_region(&stream, region, &options)?,
+                        };
                         // SAFETY: as above.
                         unsafe { codec.copy_from_host(array.bytes(), to, raw_stream(number)) }
                     }
@@ -195,6 +210,9 @@ impl CudaCompressor {
         Ok((bytes, input.element.to_string(), input.shape.extents().to_vec()))
     }
 }
+
+/// A region, as a start and an end for each axis, and the shape of the result.
+type BoxOfArray = (Vec<(u64, u64)>, Vec<u64>);
 
 /// A stream on the device.
 enum Source {

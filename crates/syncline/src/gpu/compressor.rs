@@ -1,20 +1,22 @@
-//! Whole arrays to streams and back.
+//! Whole arrays to streams.
 
 #![allow(unsafe_code, reason = "device memory and CUDA streams come from the caller as raw pointers")]
+
+mod decompress;
 
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::bound::{Bound, Pipeline};
+use syncline_core::bound::Bound;
 use syncline_core::container::{ALIGNMENT, Header};
-use syncline_core::error::{Error, Result};
+use syncline_core::error::Result;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::compress_bound;
-use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut};
+use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
+use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{
     CompressOptions as DeviceOptions, Compressed, Compressor as LossyCompressor, Decompressor, Sizing, StreamInfo,
 };
@@ -23,6 +25,7 @@ use syncline_cuda::{CudaError, Device};
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
 use crate::description::Summary;
+use crate::gpu_backend::BATCH_BYTES;
 use crate::io::ReadAt;
 use crate::options::CompressOptions;
 use crate::source::ArraySource;
@@ -47,6 +50,8 @@ pub struct Compressor {
     pub(super) decompressor: Option<Decompressor>,
     /// Output of a compression whose size is not known before.
     scratch: Option<DeviceBuffer>,
+    /// Bytes of elements of a region's layers that are decoded at a time.
+    pub(super) region_batch: u64,
 }
 
 /// The header and the chunk table of a stream, which [`Compressor::outline`] has read.
@@ -69,7 +74,16 @@ impl Compressor {
         let device = open(ordinal)?;
         let stream = device.context().new_stream().doing("creating a stream").map_err(error)?;
         let queued = Mutex::new(device.context().new_event(None).doing("creating an event").map_err(error)?);
-        Ok(Self { device, stream, queued, lossy: None, lossless: None, decompressor: None, scratch: None })
+        Ok(Self {
+            device,
+            stream,
+            queued,
+            lossy: None,
+            lossless: None,
+            decompressor: None,
+            scratch: None,
+            region_batch: BATCH_BYTES,
+        })
     }
 
     /// Frees the device memory that the compressor keeps, except for a small part that does not depend on the arrays.
@@ -309,110 +323,6 @@ impl Compressor {
             reason: "the array is on this device".into(),
         };
         job::summary(&made.header, options.bound(), &made.resolved, made.bytes, execution)
-    }
-
-    /// Reads the header and the chunk table of a stream in device memory. The header has the element type and the shape
-    /// of the array.
-    ///
-    /// # Safety
-    /// As for the input of [`Compressor::decompress`].
-    ///
-    /// # Errors
-    /// The data are not a stream, or one of a newer version; or it is truncated or damaged.
-    /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
-    pub unsafe fn outline(&mut self, input: DeviceBytes, stream: RawStream) -> Result<Outline> {
-        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
-        unsafe { self.wait_for(stream) }.map_err(error)?;
-        // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
-        let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
-        StreamInfo::from_device(&self.stream, &input.as_view()).map(Outline).map_err(error)
-    }
-
-    /// Decompresses a stream to `output`, which has exactly the length of the array; elements are written in C order.
-    /// The checksums of all chunks are verified.
-    ///
-    /// # Safety
-    /// - `input` is memory of this compressor's GPU that may be read, and `output` is memory of this GPU that may be
-    ///   written, both for all their `len` bytes until the call returns. They do not overlap.
-    /// - `stream` is null or a live stream of the device's primary context.
-    /// - Nothing writes to `input`, and nothing reads or writes `output`, from the work that is queued on `stream` at
-    ///   the time of the call until the call returns. Work queued on other streams is not waited for.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if a length does not match, `input` is not aligned to
-    /// 16 bytes, or `output` is not aligned to its elements (16 bytes for lossless streams). The stream is truncated or
-    /// damaged. [`Error::Gpu`](crate::Error::Gpu) if the stream has chunks that only the CPU decompresses, or the GPU
-    /// fails. The contents of `output` are unspecified after an error.
-    pub unsafe fn decompress(&mut self, input: DeviceBytes, output: DeviceBytes, stream: RawStream) -> Result<()> {
-        check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
-        // SAFETY: that of this function.
-        let outline = unsafe { self.outline(input, stream) }?;
-        // SAFETY: that of this function.
-        unsafe { self.decompress_outlined(&outline, input, output, stream) }
-    }
-
-    /// Decompresses a stream as [`Compressor::decompress`] does, without reading its outline again: `outline` is that
-    /// of the stream in `input`. If it is another stream's, the contents of `output` are unspecified, or it is an
-    /// error.
-    ///
-    /// # Safety
-    /// That of [`Compressor::decompress`].
-    ///
-    /// # Errors
-    /// Those of [`Compressor::decompress`].
-    pub unsafe fn decompress_outlined(
-        &mut self,
-        outline: &Outline,
-        input: DeviceBytes,
-        output: DeviceBytes,
-        stream: RawStream,
-    ) -> Result<()> {
-        let Outline(info) = outline;
-        check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
-        if input.len as u64 != info.stream_len() {
-            let text = format!("the input has {} bytes, but its outline is of {} bytes", input.len, info.stream_len());
-            return Err(Error::invalid(text));
-        }
-        if info.header().pipeline != Pipeline::Lossless {
-            info.check_decompressible().map_err(error)?;
-        }
-        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
-        unsafe { self.wait_for(stream) }.map_err(error)?;
-        // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
-        let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
-        let header = info.header();
-        check_len(output, info.decompressed_len(), "the output").map_err(error)?;
-        check_alignment(output, header.element_type.size(), "the output").map_err(error)?;
-        // SAFETY: as for the input; the caller promises that nobody else reads or writes the output.
-        let mut output = unsafe { borrow::<u8>(&self.stream, output, output.len) };
-        let result = match header.pipeline {
-            Pipeline::Lossless => {
-                LosslessDecompressor::new(self.device, self.stream.clone(), info).and_then(|mut decompressor| {
-                    decompressor.decompress(&input.as_view(), &mut output.view())?;
-                    decompressor.check()
-                })
-            }
-            _ => self.decompress_lossy(info, &input.as_view(), &mut output.view()),
-        };
-        self.settle(result).map_err(error)
-    }
-
-    /// Decompresses a lossy stream and waits for it. The decompressor is kept for the next call, except after an error:
-    /// what a damaged stream states may make it large.
-    fn decompress_lossy(
-        &mut self,
-        info: &StreamInfo,
-        input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, u8>,
-    ) -> std::result::Result<(), CudaError> {
-        let mut decompressor = match self.decompressor.take() {
-            Some(former) => former.for_stream(self.device, info)?,
-            None => Decompressor::new(self.device, self.stream.clone(), info)?,
-        };
-        decompressor.decompress(input, output)?;
-        decompressor.check()?;
-        self.decompressor = Some(decompressor);
-        Ok(())
     }
 
     /// Waits for the work of a call that failed, so that the memory is the caller's again when the call returns. The

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "device memory is passed as raw pointers")]
 
+mod regions;
+
 use std::ptr::null_mut;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 

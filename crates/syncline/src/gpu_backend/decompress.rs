@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use syncline_core::bound::Pipeline;
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, Region};
+use syncline_cuda::Device;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::geometry::boxes::BoxPacker;
@@ -33,14 +34,44 @@ pub(crate) struct Decompression<'g> {
 }
 
 /// What decompresses a stream of either kind.
-enum Engine {
+pub(crate) enum Engine {
     Lossy(Box<Decompressor>),
     Lossless(Box<LosslessDecompressor>),
 }
 
 impl Engine {
+    /// Returns what decompresses a stream. A decompressor of another lossy stream hands its memory on to a lossy one.
+    pub(crate) fn new(
+        device: &Device,
+        stream: &Arc<CudaStream>,
+        info: &StreamInfo,
+        former: Option<Decompressor>,
+    ) -> CudaResult<Self> {
+        Ok(match (info.header().pipeline, former) {
+            (Pipeline::Lossless, _) => {
+                Self::Lossless(Box::new(LosslessDecompressor::new(device, stream.clone(), info)?))
+            }
+            (_, Some(former)) => Self::Lossy(Box::new(former.for_stream(device, info)?)),
+            (_, None) => Self::Lossy(Box::new(Decompressor::new(device, stream.clone(), info)?)),
+        })
+    }
+
+    /// Decompresses a whole stream to memory for its array, and waits for it.
+    pub(crate) fn array(&mut self, input: &CudaView<'_, u8>, output: &mut CudaViewMut<'_, u8>) -> CudaResult<()> {
+        match self {
+            Self::Lossy(engine) => {
+                engine.decompress(input, output)?;
+                engine.check()
+            }
+            Self::Lossless(engine) => {
+                engine.decompress(input, output)?;
+                engine.check()
+            }
+        }
+    }
+
     /// Decompresses tiles to a slab that starts with element `first_element`, and waits for them.
-    fn tiles(
+    pub(crate) fn tiles(
         &mut self,
         input: &CudaView<'_, u8>,
         input_offset: u64,
@@ -204,12 +235,7 @@ impl<'g> Lane<'g> {
             false => None,
         };
         Ok(Self {
-            engine: match work.info.header().pipeline {
-                Pipeline::Lossless => {
-                    Engine::Lossless(Box::new(LosslessDecompressor::new(device, stream.clone(), work.info)?))
-                }
-                _ => Engine::Lossy(Box::new(Decompressor::new(device, stream.clone(), work.info)?)),
-            },
+            engine: Engine::new(device, &stream, work.info, None)?,
             records: stream.alloc_zeros(records).allocating(records as u64)?,
             slab: stream.alloc_zeros(bytes).allocating(bytes as u64)?,
             packed,

@@ -26,20 +26,20 @@ pub(super) fn slab_of(geometry: &Geometry, chunks: &Range<u64>) -> Range<u64> {
 
 /// Tiles with a part of the elements of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LayerBatch {
+pub(crate) struct LayerBatch {
     /// Numbers of the tiles.
-    pub(super) tiles: Range<u64>,
+    pub(crate) tiles: Range<u64>,
     /// A raster range that has all of their elements.
-    pub(super) elements: Range<u64>,
+    pub(crate) elements: Range<u64>,
     /// The part: numbers of elements in the order of the region.
-    pub(super) part: Range<u64>,
+    pub(crate) part: Range<u64>,
     /// Where these are in the raster range.
-    pub(super) place: Place,
+    pub(crate) place: Place,
 }
 
 /// Where some elements of a region are in a raster range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// One after another, from this one on.
     From(u64),
     /// In boxes.
@@ -47,7 +47,7 @@ pub(super) enum Place {
 }
 
 /// Layers of tiles that hold a region, in batches of about so many bytes.
-pub(super) fn layer_batches(
+pub(crate) fn layer_batches(
     geometry: &Geometry,
     region: &Region,
     element_bytes: u64,

@@ -79,9 +79,10 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
     fn run<I: InstructionSet>(self, _: I) -> Option<Checksum> {
         let Self { decoder, range, mut rank, out } = self;
         let stream = decoder.stream;
-        let mut groups_in_flight = [GroupDecoder::new(decoder, 0, 0); LANES];
+        let (direct, canonical) = (&decoder.direct, &decoder.canonical);
+        let mut lanes = Lanes { words: stream.words, positions: [0; LANES], symbols: [[S::truncate(0); LEN]; LANES] };
+        let mut classes = [0; LANES];
         let mut groups = [0; LANES];
-        let mut symbols = [[S::truncate(0); LEN]; LANES];
         let (mut checksum, mut are_whole) = (Checksum::default(), true);
         let mut next = range.start;
         while next < range.end {
@@ -90,23 +91,21 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
                 if stream.is_zero_bit(next) {
                     out[next - range.start] = [stream.zero_bit_symbol(); LEN];
                 } else {
-                    groups_in_flight[taken] =
-                        GroupDecoder::new(decoder, decoder.class(next), stream.starts[rank + taken]);
-                    groups[taken] = next;
+                    lanes.positions[taken] = stream.starts[rank + taken];
+                    (classes[taken], groups[taken]) = (decoder.class(next), next);
                     taken += 1;
                 }
                 next += 1;
             }
-            // If fewer groups are left, the other lanes decode symbols that are dropped.
-            for i in (0..LEN).step_by(2) {
-                for (lane, symbols) in groups_in_flight.iter_mut().zip(&mut symbols) {
-                    let pair: &mut [S; 2] = (&mut symbols[i..i + 2]).try_into().expect("as many");
-                    *pair = lane.pair(&stream.words).map(S::truncate);
-                }
+            match (direct.as_slice(), canonical.as_slice()) {
+                // The only codebook stays in registers.
+                ([table], [code, ..]) => lanes.decode(|_| (table, code)),
+                _ => lanes.decode(|lane| (&direct[classes[lane]], &canonical[classes[lane]])),
             }
-            for ((symbols, group), lane) in symbols.iter().zip(&groups[..taken]).zip(&groups_in_flight) {
+            let ends = lanes.symbols.iter().zip(&lanes.positions);
+            for ((symbols, &end), group) in ends.zip(&groups[..taken]) {
                 out[group - range.start] = *symbols;
-                are_whole &= lane.position == stream.starts[rank + 1];
+                are_whole &= end == stream.starts[rank + 1];
                 checksum.add(Checksum::of_group(symbols, (rank * LEN) as u32));
                 rank += 1;
             }
@@ -115,38 +114,45 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
     }
 }
 
-/// A group while it is decoded.
-#[derive(Clone, Copy)]
-struct GroupDecoder<'d> {
-    table: &'d Direct,
-    code: &'d Canonical,
-    position: u32,
+/// Groups while they are decoded, side by side.
+struct Lanes<'a, S, const LEN: usize> {
+    words: BitWords<'a>,
+    positions: [u32; LANES],
+    symbols: [[S; LEN]; LANES],
 }
 
-impl<'d> GroupDecoder<'d> {
+impl<S: Symbol, const LEN: usize> Lanes<'_, S, LEN> {
+    /// Decodes a group in each lane. If fewer groups are left, the other lanes decode symbols that are dropped.
     #[inline(always)]
-    fn new<S: Symbol>(decoder: &'d StreamDecoder<'_, '_, S>, class: usize, position: u32) -> Self {
-        Self { table: &decoder.direct[class], code: &decoder.canonical[class], position }
-    }
-
-    /// Returns the next two symbols.
-    #[inline(always)]
-    fn pair(&mut self, words: &BitWords<'_>) -> [u16; 2] {
-        let window = words.window(self.position);
-        let first = self.table.entry(window);
-        let second = self.table.entry(window << (first & 63));
-        // An entry without a symbol consumes no bits, so the next lookup gives the same entry. It is enough to test the
-        // second one.
-        if second == 0 {
-            return [self.one_slowly(words), self.one_slowly(words)];
+    fn decode<'t>(&mut self, codebook: impl Fn(usize) -> (&'t Direct, &'t Canonical)) {
+        let Self { words, positions, symbols } = self;
+        for i in (0..LEN).step_by(2) {
+            for (lane, (symbols, position)) in symbols.iter_mut().zip(&mut *positions).enumerate() {
+                let (table, code) = codebook(lane);
+                let pair: &mut [S; 2] = (&mut symbols[i..i + 2]).try_into().expect("as many");
+                *pair = next_pair(table, code, words, position).map(S::truncate);
+            }
         }
-        self.position = self.position.wrapping_add((first & 0xff) + (second & 0xff));
-        [(first >> 8) as u16, (second >> 8) as u16]
     }
+}
 
-    fn one_slowly(&mut self, words: &BitWords<'_>) -> u16 {
-        let (symbol, length) = self.code.decode(words.window(self.position), self.code.shortest);
-        self.position = self.position.wrapping_add(length);
-        symbol
+/// Returns the next two symbols.
+#[inline(always)]
+fn next_pair(table: &Direct, code: &Canonical, words: &BitWords<'_>, position: &mut u32) -> [u16; 2] {
+    let window = words.window(*position);
+    let first = table.entry(window);
+    let second = table.entry(window << (first & 63));
+    // An entry without a symbol consumes no bits, so the next lookup gives the same entry. It is enough to test the
+    // second one.
+    if second == 0 {
+        return [next_slowly(code, words, position), next_slowly(code, words, position)];
     }
+    *position = position.wrapping_add((first & 0xff) + (second & 0xff));
+    [(first >> 8) as u16, (second >> 8) as u16]
+}
+
+fn next_slowly(code: &Canonical, words: &BitWords<'_>, position: &mut u32) -> u16 {
+    let (symbol, length) = code.decode(words.window(*position), code.shortest);
+    *position = position.wrapping_add(length);
+    symbol
 }

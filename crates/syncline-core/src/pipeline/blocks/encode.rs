@@ -100,13 +100,15 @@ impl<T: Real> Default for Memory<T> {
 const FEW_ZEROS: usize = 8;
 
 impl<T: Real> Coder<T> {
-    /// Codes the elements of a block. Elements that hold fill patterns are masked; so are zeros, which are kept
+    /// Codes the elements of a block. Elements that hold fill patterns are masked; so are zeros of floats, which are kept
     /// exactly, unless there are few or all are on a grid.
     pub fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         let Memory { block, counts, masks } = &mut self.memory;
         block.begin(extent, plan);
         let patterns = patterns_of(&self.patterns);
-        let few = if plan.on_grid { usize::MAX } else { FEW_ZEROS };
+        // Zeros of integers are values like others.
+        let keeps_zeros = !plan.on_grid && !self.elements.stored.element().is_integer();
+        let few = if keeps_zeros { FEW_ZEROS } else { usize::MAX };
         let any = masks::find(x, self.patterns.len(), &patterns, few, masks);
         block.mask(any.then_some(masks));
         block.encode(x, &self.quantizer, counts);

@@ -7,7 +7,7 @@ use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, Stream, Symbol};
 use crate::numbers::bins::{Bin, read_bins};
 use crate::numbers::raw_bits::{PADDING, read_wide, window};
-use crate::numbers::tuples::{expand, symbols};
+use crate::numbers::tuples::{MAX_SYMBOLS, expand, symbols};
 use crate::pipeline::codes::{CodeBuffer, CodeReader, GROUP, read_stream};
 use crate::pipeline::context::Context;
 use crate::pipeline::destination::Tiles;
@@ -221,7 +221,7 @@ impl<'b, 's, 'a, S: Symbol> Reader<'b, 's, 'a, S> {
 /// What a symbol stands for.
 struct Table<W> {
     /// The bins of each symbol; of symbols that do not exist, the first one.
-    of_symbol: Vec<[u8; 8]>,
+    of_symbol: Box<[[u8; 8]; MAX_SYMBOLS]>,
     /// Smallest code plus center, raw bits, and shift of each bin.
     lows: [W; 256],
     widths: [u8; 256],
@@ -233,7 +233,8 @@ struct Table<W> {
 impl<W: Word> Table<W> {
     fn new(bins: &[Bin], plan: Plan) -> Self {
         let mut of_symbol = if bins.is_empty() { Vec::new() } else { expand(bins.len(), plan.tuple) };
-        of_symbol.resize(if of_symbol.len() <= 256 { 256 } else { 1 << 16 }, [0; 8]);
+        of_symbol.resize(MAX_SYMBOLS, [0; 8]);
+        let of_symbol = of_symbol.try_into().expect("as many symbols");
         let mut table = Self { of_symbol, lows: [W::ZERO; 256], widths: [0; 256], shifts: [0; 256], widest: 0 };
         for (place, bin) in bins.iter().enumerate() {
             table.lows[place] = W::narrow(bin.low.wrapping_add(plan.center) as u64);
@@ -258,7 +259,7 @@ impl<S: Symbol, W: Word> Codes<'_, S, W> {
     fn read(self, mut at: usize, tuple: usize) -> usize {
         let Table { of_symbol, lows, widths, shifts, .. } = self.table;
         for (words, symbol) in self.words.chunks_mut(tuple).zip(self.symbols) {
-            for (word, &bin) in words.iter_mut().zip(&of_symbol[symbol.index()]) {
+            for (word, &bin) in words.iter_mut().zip(&of_symbol[symbol.index() % MAX_SYMBOLS]) {
                 let bin = usize::from(bin);
                 let raw = read_wide(self.raw, at, widths[bin].into());
                 *word = W::narrow(raw << (shifts[bin] & 63)).plus(lows[bin]);
@@ -300,7 +301,7 @@ impl<S: Symbol, W: Word, const TUPLE: usize, const WINDOW: usize> Kernel for Nar
         for (words, symbols) in front.chunks_exact_mut(step).zip(front_symbols.chunks_exact(step / TUPLE)) {
             let mut of_step = [0u8; 8];
             for (slots, symbol) in of_step.chunks_exact_mut(TUPLE).zip(symbols) {
-                slots.copy_from_slice(&of_symbol[symbol.index()][..TUPLE]);
+                slots.copy_from_slice(&of_symbol[symbol.index() % MAX_SYMBOLS][..TUPLE]);
             }
             for (words, of_window) in words.chunks_exact_mut(WINDOW).zip(of_step.chunks_exact(WINDOW)) {
                 let mut window = window(raw, at);
