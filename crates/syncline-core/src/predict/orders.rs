@@ -139,8 +139,8 @@ fn passes([nz, ny, nx]: [usize; 3], predictor: u8) -> impl Iterator<Item = Pass>
 }
 
 impl Pass {
-    /// Calls `row` with the first position, the length, and the distance to the elements before of each row along x, the
-    /// last row first.
+    /// Calls `row` with the first position, the length, and the distance to the elements before of each row along x,
+    /// the last row first.
     #[inline(always)]
     fn rows(&self, mut row: impl FnMut(usize, usize, usize)) {
         let Self { part: [nz, ny, nx], strides: [sz, sy, _], axis, from, .. } = *self;

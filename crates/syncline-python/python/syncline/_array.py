@@ -397,7 +397,8 @@ def decompress(
 
     The result is a NumPy array, or a :class:`syncline.cuda.DeviceArray` if ``data`` are on a GPU. With ``like``, it is
     an array of the library of this array, in the memory that this array is in. ``out`` can be in the memory of a GPU,
-    too. A GPU decodes regions without steps; those with steps come through the host. Work on a GPU comes after everything queued on ``stream``, as in :func:`compress`.
+    too. A GPU decodes regions without steps; those with steps come through the host. Work on a GPU comes after
+    everything queued on ``stream``, as in :func:`compress`.
 
     >>> import numpy as np, syncline
     >>> stream = syncline.compress(np.arange(12).reshape(3, 4))

@@ -100,8 +100,8 @@ impl<T: Real> Default for Memory<T> {
 const FEW_ZEROS: usize = 8;
 
 impl<T: Real> Coder<T> {
-    /// Codes the elements of a block. Elements that hold fill patterns are masked; so are zeros of floats, which are kept
-    /// exactly, unless there are few or all are on a grid.
+    /// Codes the elements of a block. Elements that hold fill patterns are masked; so are zeros of floats, which are
+    /// kept exactly, unless there are few or all are on a grid.
     pub fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
         let Memory { block, counts, masks } = &mut self.memory;
         block.begin(extent, plan);
