@@ -343,6 +343,18 @@ fn point_wise_bounds_of_integers_are_refused_with_a_hint() {
     assert!(error.to_string().contains("absolute bound in counts"), "{error}");
 }
 
+/// Zeros of integers are values like others: masks of them would take a bit for each element.
+#[test]
+fn scattered_zeros_of_integers_have_no_masks() {
+    let mut rng = Rng(3);
+    let counts: Vec<u64> = (0..64 * 64 * 64).map(|_| rng.next() % 2 * (1 + rng.next() % 20)).collect();
+    for effort in EFFORTS {
+        let options = options(Bound::Abs(30.0)).with_effort(effort).with_fill(Fill::None);
+        let stream = check_array(ElementType::U16, &counts, &[64, 64, 64], &options);
+        assert!(stream.len() < 64 * 64 * 64 / 64, "{effort}: {} bytes", stream.len());
+    }
+}
+
 #[test]
 fn damage_that_no_checksum_notices_is_harmless() {
     for element in TYPES {
