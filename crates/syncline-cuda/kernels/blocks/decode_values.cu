@@ -139,9 +139,6 @@ struct OwnBlock : RequestedBlock {
     __device__ inline bool is_raw() const { return record.kind == KIND_RAW; }
 };
 
-// The share of the block of elements that this block of threads has, whose number is that of the block by SHARES.
-__device__ inline WorkShare own_share() { return {blockIdx.x % SHARES, SHARES}; }
-
 // Replaces the codes of anchors and of all levels but the finest by values. A block of threads has a block of elements.
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_decode_coarse(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
@@ -180,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     }
     const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
     if (!own.is_raw() && own.shape.levels > 0) {
-        decode_group(own.block, own.masks, values, own.plan, own.shape, 0, group, own_share());
+        decode_group(own.block, own.masks, values, own.plan, own.shape, 0, group, WorkShare::own(SHARES));
     }
 }
 
@@ -196,12 +193,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     }
     const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
     if (!own.is_raw()) {
-        write_elements(own.block, own.masks, values, blocks, own.shape, own_share(), own.to);
+        write_elements(own.block, own.masks, values, blocks, own.shape, WorkShare::own(SHARES), own.to);
         return;
     }
     const RasterPlaces places(own.tile, geometry);
     const StoredBits *from = reinterpret_cast<const StoredBits *>(input + own.record.raw) + own.position;
-    for (uint32_t i = own_share().thread(); i < own.tile.elements(); i += own_share().threads()) {
+    const WorkShare work = WorkShare::own(SHARES);
+    for (uint32_t i = work.thread(); i < own.tile.elements(); i += work.threads()) {
         own.to[places(i)] = from[i];
     }
 }

@@ -67,6 +67,8 @@ struct WorkShare {
     uint32_t number, count;
 
     __device__ inline static WorkShare all() { return {0, 1}; }
+    // That of this block of threads, where `shares` in a row have a block of elements.
+    __device__ inline static WorkShare own(uint32_t shares) { return {blockIdx.x % shares, shares}; }
     // The first item of this thread or warp, and how many items further the next one is.
     __device__ inline uint32_t thread() const { return number * THREADS + threadIdx.x; }
     __device__ inline uint32_t threads() const { return count * THREADS; }

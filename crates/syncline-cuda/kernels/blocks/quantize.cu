@@ -46,10 +46,7 @@ struct OwnBlock {
     __device__ inline Masked masked(const Batch &all) const { return {all.step, all.to.zeros[number] > FEW_ZEROS}; }
 };
 
-// The share of the block of elements that this block of threads has, whose number is that of the block by SHARES.
-__device__ inline WorkShare own_share() { return {blockIdx.x % SHARES, SHARES}; }
-
-// Clears what others add to, and counts zeros.
+// Clears the bits of elements that must be verbatim, and counts zeros.
 extern "C" __global__ void __launch_bounds__(THREADS)
     blocks_count_zeros(const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                        const Stored *slab, uint64_t first_element, const Step *quantizer,
@@ -58,9 +55,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     launch_dependents();
     const Batch all{geometry, batch, slab, first_element, *quantizer, to};
     const OwnBlock own(all, blockIdx.x / SHARES);
-    clear_missed(own.coded, own.tile.elements(), own_share());
+    clear_missed(own.coded, own.tile.elements(), WorkShare::own(SHARES));
     if (masks_zeros(own.coded)) {
-        count_zeros(own.coded, own.tile, geometry, own_share(), to.zeros[own.number]);
+        count_zeros(own.coded, own.tile, geometry, WorkShare::own(SHARES), to.zeros[own.number]);
     }
 }
 
@@ -86,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     const Batch all{geometry, batch, slab, first_element, *quantizer, to};
     const OwnBlock own(all, blockIdx.x / SHARES);
     if (own.shape.levels > 0) {
-        quantize_group(own.coded, own.masked(all), 0, group, InterpolationStep(all.step), own_share());
+        quantize_group(own.coded, own.masked(all), 0, group, InterpolationStep(all.step), WorkShare::own(SHARES));
     }
 }
 
@@ -106,7 +103,7 @@ __device__ inline void measure(const Batch &all, const OwnBlock &own, uint64_t *
     for (uint32_t of = 0; of < 8; ++of) {
         const BlockClass of_level(own.shape, 0, of);
         const CompactClass places(own.shape, 0, of);
-        for_each_element(of_level, false, own_share(), [&](const uint32_t(&in_class)[3], bool) {
+        for_each_element(of_level, false, WorkShare::own(SHARES), [&](const uint32_t(&in_class)[3], bool) {
             const uint32_t at[3] = {of_level.coordinate(own.shape, 0, in_class[0]),
                                     of_level.coordinate(own.shape, 1, in_class[1]),
                                     of_level.coordinate(own.shape, 2, in_class[2])};
@@ -136,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
     launch_dependents();
     const Batch all{geometry, batch, slab, first_element, *quantizer, to};
     const OwnBlock own(all, blockIdx.x / SHARES);
-    const WorkShare share = own_share();
+    const WorkShare share = WorkShare::own(SHARES);
     uint32_t own_missed = 0, missed;
     for (uint32_t i = share.thread(); i < ceil_div(own.tile.elements(), 32); i += share.threads()) {
         own_missed += __popc(own.coded.missed[i]);

@@ -10,9 +10,9 @@ use syncline_core::contexts::MASKS;
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::blocks::mask_patterns;
 
-use super::GROUPS;
 use super::sizes::Sizes;
 use super::structs::{BlockPlan, BlockTables, DECODE_TABLE_BYTES, NEAR_TABLES, ParsedBlocks};
+use super::{GROUPS, SHARES};
 use crate::container::parse::{Hashing, Records, device_records};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::{DeviceHashing, DeviceRecords, ParsedArgument};
@@ -81,8 +81,6 @@ const ROLES: u32 = 6;
 const PARSE_THREADS: u32 = 256;
 /// Threads of a block of the kernels that decode: a warp for each unit that a part of a block can have.
 const DECODE_THREADS: u32 = 256;
-/// Blocks of threads that share the values of a block of elements.
-const SHARES: u32 = 8;
 /// Shared memory for the tables of a chunk.
 const NEAR_BYTES: u32 = (NEAR_TABLES * DECODE_TABLE_BYTES) as u32;
 

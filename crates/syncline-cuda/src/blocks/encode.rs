@@ -10,12 +10,12 @@ use syncline_core::container::Header;
 use syncline_core::contexts::{CONTEXTS, SYMBOLS};
 use syncline_core::geometry::Geometry;
 
-use super::GROUPS;
 use super::sizes::Sizes;
 use super::structs::{
     BlockConsidered, BlockPlace, BlockPlan, BlockRecord, BlockSamples, BlockUnit, EncodeTables, EncodedBlocks,
     FINALISTS, INTERVALS, NEAR_TABLES, SEGMENT_EVENTS_BYTES, TABLE_ROOM, TRIED_PLANS,
 };
+use super::{GROUPS, SHARES};
 use crate::container::progress::Progress;
 use crate::container::records::longest_record;
 use crate::container::structs::{ErrorSums, RecordPlaces};
@@ -124,8 +124,6 @@ declare_kernels! {
 
 /// Threads of the blocks of each kernel.
 const QUANTIZE_THREADS: u32 = 256;
-/// Blocks of threads that share a block of elements.
-const SHARES: u32 = 8;
 const CHOOSE_THREADS: u32 = 32 * PLANS_OF_ROUNDS[0];
 const TABLE_THREADS: u32 = 128;
 /// A warp for each unit of a part.
