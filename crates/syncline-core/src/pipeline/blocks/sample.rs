@@ -59,7 +59,7 @@ pub(super) fn choose<T: Real>(
             best = consider(coder, Plan { slices, share: u8::from(slices.is_some()), cubic, ..plain });
         }
     }
-    // Slices that have nothing in common, such as the coordinates of points, are the worst with that share.
+    // Slices that have nothing in common, such as the coordinates of points, are predicted worse with any share.
     for slices in Plan::slices(geometry.axes()).filter(Option::is_some) {
         consider(coder, Plan { slices, share: 0, ..best });
     }
