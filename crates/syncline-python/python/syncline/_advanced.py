@@ -13,7 +13,6 @@ class Advanced(TypedDict, total=False):
     index: Literal["symbol", "none"]
     level: int
     symbol: Literal["auto", 1, 2, 4, 8]
-    tile: Literal["small", "large", "block"]
 
 
 def advanced_text(advanced: Mapping[str, Any] | None) -> str:
