@@ -14,7 +14,7 @@ use cudarc::driver::CudaStream;
 use stream::{Whole, parallel, try_decompress};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
-use syncline_core::container::{ChunkKind, Header, RECORD_HEADER_LEN, table_and_trailer};
+use syncline_core::container::{ChunkKind, Header, RECORD_HEADER_LEN, SECTIONS, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, EncodeScratch, encode_chunk};
@@ -314,6 +314,20 @@ fn damage_is_found_where_the_cpu_finds_it() {
         }
     }
     assert!(tally.refused > mutants && tally.read > mutants / 16, "{tally:?}");
+}
+
+#[test]
+fn sections_behind_those_of_numbers_are_refused() {
+    let Some((device, stream)) = device() else { return };
+    let array = &arrays(ElementType::F32)[0];
+    let verdict = |section: usize, bytes: &[u8]| {
+        let records = [&[damage::with_section(&array.records[0], section, bytes)], &array.records[1..]].concat();
+        let made = array.stream(&records);
+        (try_decompress(&made).is_ok(), on_gpu(device, &stream, &made, 1 << 28).is_ok())
+    };
+    assert_eq!(array.plans().count(), array.records.len(), "all are numbers");
+    assert_eq!(verdict(SECTIONS - 1, &[]), (true, true));
+    assert_eq!(verdict(SECTIONS - 1, &[0; 4]), (false, false));
 }
 
 #[test]

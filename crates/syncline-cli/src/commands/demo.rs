@@ -75,7 +75,7 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
         let summary = json::summary(&summary, NAME, "memory", compressing.as_secs_f64());
         json::print(&json::merged(json::merged(summary, json::quality(&quality)), seconds))
     } else if !talk.quiet {
-        let mut lines = account(&summary, &quality, back.bytes(), compressing, decompressing, complaint.is_none());
+        let mut lines = lines_of(&summary, &quality, back.bytes(), compressing, decompressing, complaint.is_none());
         if talk.verbose {
             lines.extend([String::new(), format!("compressed on {}", summary.execution)]);
         }
@@ -107,7 +107,8 @@ fn finish(complaint: Option<String>) -> Outcome {
     complaint.map_or(Ok(()), |text| Err(Failure::data(format!("{NAME}: {text}"))))
 }
 
-fn account(
+/// Returns the lines that the command prints: what was measured, pictures, and what to do next.
+fn lines_of(
     summary: &Summary,
     quality: &Quality,
     back: &[u8],

@@ -102,7 +102,7 @@ pub fn encode<S: Symbol>(
     finish(symbols, zero_bit, options, &codebooks, bits, scratch, out)
 }
 
-/// Checks the symbols and surveys them; the symbols of a group and the zero-bit symbol.
+/// Checks and surveys the symbols. Returns the symbols of a group, and the zero-bit symbol.
 pub(super) fn begin<S: Symbol>(symbols: &[S], options: &EncodeOptions, scratch: &mut EncodeScratch) -> (usize, u16) {
     assert!(matches!(options.group_log2, 6 | 7), "groups have 64 or 128 symbols");
     let group_len = 1usize << options.group_log2;

@@ -28,6 +28,26 @@ pub fn sections(record: &[u8]) -> Vec<Range<usize>> {
     (0..SECTIONS).map(&mut section).collect()
 }
 
+/// Returns a record whose section `number` has these bytes, with the lengths and the hash of that.
+pub fn with_section(record: &[u8], number: usize, bytes: &[u8]) -> Vec<u8> {
+    let parts = sections(record);
+    let mut made = record[..RECORD_HEADER_LEN + 4 * SECTIONS].to_vec();
+    for (section, range) in parts.into_iter().enumerate() {
+        let bytes = if section == number { bytes } else { &record[range] };
+        let length = RECORD_HEADER_LEN + 4 * section;
+        made[length..length + 4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        if !bytes.is_empty() {
+            made.resize(made.len().next_multiple_of(16), 0);
+            made.extend_from_slice(bytes);
+        }
+    }
+    made.resize(made.len().next_multiple_of(16), 0);
+    let length = made.len() as u32;
+    made[4..8].copy_from_slice(&length.to_le_bytes());
+    repair_checksum(&mut made);
+    made
+}
+
 /// Changes something of a record: a byte of some section, more often near its start, or a word of the table of sections
 /// or of a section's header.
 pub fn mutate(record: &mut [u8], random: &mut Random) {

@@ -26,7 +26,7 @@ use real::{Real, bytes_of, on_gpu};
 use stream::{Making, compress, opened, try_decompress};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
-use syncline_core::container::{ChunkTable, Header, table_and_trailer};
+use syncline_core::container::{ChunkTable, Header, TileSection, table_and_trailer};
 use syncline_core::geometry::TileSize;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;

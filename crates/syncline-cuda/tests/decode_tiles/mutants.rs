@@ -4,6 +4,7 @@
 use super::*;
 use crate::common::damage::{self, Tally};
 use crate::common::streams::Field;
+use syncline_core::quantize::mask::MaskKind;
 
 /// Number of the section of tiles of a quantized record.
 pub const TILES: usize = 0;
@@ -94,6 +95,48 @@ fn mutants_of_other_types_have_the_cpus_verdict(tile_size: TileSize) {
     let mutants = damage::mutants(pick(300, unless_tiny(60, 9)));
     for (number, good) in streams_of_other_types(tile_size).iter().enumerate() {
         compare_mutants(good, mutants, 7 + number as u64);
+    }
+}
+
+/// Returns a stream with other records.
+fn with_records(bytes: &[u8], change: impl Fn(u64, &[u8]) -> Vec<u8>) -> Vec<u8> {
+    let (records, (header, _)) = (table(bytes), opened(bytes));
+    let mut made = bytes[..records.record(0).0 as usize].to_vec();
+    let mut lengths = Vec::new();
+    for chunk in 0..records.chunks() {
+        let (at, length) = records.record(chunk);
+        let record = change(chunk, &bytes[at as usize..at as usize + length]);
+        lengths.push(record.len() as u32);
+        made.extend_from_slice(&record);
+    }
+    made.extend_from_slice(&table_and_trailer(&header, &lengths));
+    made
+}
+
+#[test]
+fn signs_beside_values_that_have_their_own_are_refused() {
+    let Some((device, stream)) = device() else { return };
+    let values = bytes_of::<f32>(&field(&[17, 20, 40], 4, false));
+    for (bound, is_read) in [(Bound::Abs(0.05), false), (Bound::PwRel(0.05), true)] {
+        let good = compress(&values, ElementType::F32, &[17, 20, 40], bound, &Making::default());
+        let (header, geometry) = opened(&good);
+        let with_sign = |sign: MaskKind| {
+            with_records(&good, |chunk, record| {
+                let tiles = geometry.chunk(chunk).count();
+                let section = &record[damage::sections(record)[TILES].clone()];
+                let mut section = TileSection::parse(section, tiles, header.patterns.len(), "test").unwrap();
+                section.tiles[0].sign = sign;
+                let mut bytes = Vec::new();
+                section.write(&mut bytes);
+                damage::with_section(record, TILES, &bytes)
+            })
+        };
+        let info = StreamInfo::from_bytes(&good).unwrap();
+        let mut decompressor = settled(device, &stream, &info);
+        let mut verdict =
+            |bytes: &[u8]| (try_decompress(bytes).is_ok(), on_gpu(&mut decompressor, &stream, bytes).is_ok());
+        assert_eq!(verdict(&with_sign(MaskKind::Nothing)), (true, true), "{bound:?}");
+        assert_eq!(verdict(&with_sign(MaskKind::All)), (is_read, is_read), "{bound:?}");
     }
 }
 

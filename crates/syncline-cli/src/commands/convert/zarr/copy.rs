@@ -151,10 +151,10 @@ impl<'a> Copy<'a> {
             let within = join(name, &entry);
             match self.args.input.join(&within).is_dir() {
                 true => {
-                    self.make(&within)?;
+                    self.create_folder(&within)?;
                     self.folder(&within)?;
                 }
-                false => self.file(&within)?,
+                false => self.copy_file(&within)?,
             }
         }
         Ok(())
@@ -166,11 +166,11 @@ impl<'a> Copy<'a> {
             let within = join(name, &entry);
             if self.args.input.join(&within).is_dir() {
                 if compressed.is_none() {
-                    self.make(&within)?;
+                    self.create_folder(&within)?;
                 }
                 self.files(&within, compressed)?;
             } else if !compressed.is_some_and(|array| is_chunk(array, &within)) {
-                self.file(&within)?;
+                self.copy_file(&within)?;
             }
         }
         Ok(())
@@ -278,7 +278,7 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    fn make(&self, folder: &str) -> Outcome {
+    fn create_folder(&self, folder: &str) -> Outcome {
         let _permit = permit();
         fs::create_dir(self.to.join(folder)).map_err(|error| Failure::io(self.args.output.display(), &error))
     }
@@ -290,7 +290,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Copies a file, and creates its folder if that is missing.
-    fn file(&self, name: &str) -> Outcome {
+    fn copy_file(&self, name: &str) -> Outcome {
         let from = self.args.input.join(name);
         if !from.is_file() {
             return Err(Failure::data(format!("{}: is neither a file nor a folder: remove it", from.display())));
