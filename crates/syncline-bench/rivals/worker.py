@@ -19,7 +19,7 @@ def sz3(mode):
         config = szConfig(values.shape)
         config.errorBoundMode = szErrorBoundMode.ABS
         config.absErrorBound = request['bound']
-        config.cmprAlgo = szAlgorithm[mode]
+        config.cmprAlgo = getattr(szAlgorithm, mode)
         config.openmp = False
         return lambda: sz.compress(values, config)[0]
 
