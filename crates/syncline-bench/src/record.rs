@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn python_benches_print_the_same_columns() {
-        let python = include_str!("../../syncline-python/bench/common.py").replace("\"\n    \"", "");
+        let python = include_str!("../tests/common.py").replace("\"\n    \"", "");
         assert!(python.contains(&format!("COLUMNS = (\n    \"{}\"\n)", columns())), "{}", columns());
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::args::Cli;
 use crate::message::Failure;
@@ -15,8 +16,15 @@ pub fn command_line_failure(error: &clap::Error, arguments: &[OsString]) -> Fail
             Err(io) => Failure::to_say(&io),
         };
     }
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Failure::usage("the command is missing: see 'syncline --help', or try 'syncline demo'");
+    }
+    if lacks_only_a_bound(error) {
+        let bounds = "such as --rel 1e-3, a thousandth of the value range, --abs 0.01, or --lossless";
+        return Failure::usage(format!(
+            "the bound is missing: add one, {bounds} (see '{} --help')",
+            command_typed(arguments)
+        ));
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -29,6 +37,12 @@ pub fn command_line_failure(error: &clap::Error, arguments: &[OsString]) -> Fail
         .map(|line| line.strip_prefix("tip: ").map_or(format!(" {line}"), |tip| format!("; {tip}")))
         .collect();
     Failure::usage(format!("{} (see '{} --help')", said.trim_start(), command_typed(arguments)))
+}
+
+/// Returns whether a bound is all that is missing. Clap names every kind of bound as if each were required.
+fn lacks_only_a_bound(error: &clap::Error) -> bool {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return false };
+    error.kind() == ErrorKind::MissingRequiredArgument && matches!(&missing[..], [one] if one.starts_with("<--abs "))
 }
 
 /// Returns the command whose help is referred to: the one on the command line, if it exists.

@@ -137,7 +137,7 @@ impl<S: ReadAt> Salvage<S> {
         options: &DecompressOptions,
     ) -> Result<Vec<Loss>> {
         if self.records.is_empty() && self.chunks() > 0 {
-            return Err(Error::corrupt("the stream", "no chunk is left of it: copy or download the stream again"));
+            return Err(Error::corrupt("its chunks", "none is left: copy or download the stream again"));
         }
         let mut losses: Vec<Loss> = Vec::new();
         for start in (0..self.chunks()).step_by(ROUND as usize) {

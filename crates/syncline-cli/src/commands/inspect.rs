@@ -7,7 +7,7 @@ use syncline_core::predict::interpolate::Scheme;
 
 use crate::args::InspectArgs;
 use crate::chart;
-use crate::commands::salvage::{damage, loss_lines, losses_json};
+use crate::commands::salvage::{damage, loss_lines, losses_json, remedy};
 use crate::commands::{aligned, say};
 use crate::format::{bound, bytes, counted, grouped, number, percent, resolved};
 use crate::json;
@@ -30,7 +30,7 @@ pub fn run(args: &InspectArgs) -> Outcome {
     // The verdict is returned even if the reader closes the pipe.
     let _ = show(args, &description, &name, Some(&losses));
     let text = damage(&salvage, &losses).unwrap_or_else(|| problem.to_string());
-    Err(Failure::data(format!("{name}: {text}; 'syncline decompress --keep-going' gives the rest")))
+    Err(Failure::data(format!("{name}: {text}; {}", remedy(&salvage, &losses))))
 }
 
 /// Prints the description of a stream. If it is damaged, that of its intact chunks, and which others are lost.
@@ -44,7 +44,10 @@ fn show(args: &InspectArgs, description: &Description, name: &str, losses: Optio
     }
     let damaged = if losses.is_some() { ", damaged: the counts are those of its intact chunks" } else { "" };
     let mut lines = vec![format!("{name}: Syncline stream, version {}{damaged}", description.version), String::new()];
-    lines.extend(aligned(&rows(description)));
+    let mut rows = rows(description);
+    // The bytes that are left hold less than the whole array.
+    rows.retain(|(name, _)| losses.is_none() || !["ratio", "bits a value"].contains(name));
+    lines.extend(aligned(&rows));
     let lengths = code_lengths(description);
     if !lengths.is_empty() {
         lines.extend([String::new(), "codewords by length in bits".into()]);

@@ -27,13 +27,25 @@ pub fn check_options(limits: Limits) -> DecompressOptions {
     }
 }
 
+/// Returns how many chunks are lost.
+fn lost_chunks(losses: &[Loss]) -> u64 {
+    losses.iter().map(|loss| loss.chunks.end - loss.chunks.start).sum()
+}
+
+/// Says what to do about a damaged stream.
+pub fn remedy<S: ReadAt>(salvage: &Salvage<S>, losses: &[Loss]) -> &'static str {
+    match lost_chunks(losses) {
+        lost if lost > 0 && lost == salvage.chunks() => "copy or download the stream again",
+        _ => "'syncline decompress --keep-going' gives the rest",
+    }
+}
+
 /// Says what is wrong with a stream, if anything is.
 pub fn damage<S: ReadAt>(salvage: &Salvage<S>, losses: &[Loss]) -> Option<String> {
-    let lost: u64 = losses.iter().map(|loss| loss.chunks.end - loss.chunks.start).sum();
-    let lost = match lost {
+    let lost = match lost_chunks(losses) {
         0 => "all chunks are intact".into(),
         1 if salvage.chunks() == 1 => "its only chunk is lost".into(),
-        _ => format!("{} of {} are lost", grouped(lost), counted(salvage.chunks(), "chunk")),
+        lost => format!("{} of {} are lost", grouped(lost), counted(salvage.chunks(), "chunk")),
     };
     let reason = match (salvage.outline_error(), losses.first()) {
         (Some(error), _) => error.to_string(),

@@ -6,7 +6,7 @@ use serde_json::json;
 use syncline::Salvage;
 
 use crate::args::{Talk, TestArgs};
-use crate::commands::salvage::{check_options, damage};
+use crate::commands::salvage::{check_options, damage, remedy};
 use crate::format::{self, counted};
 use crate::message::{Failure, Outcome, remark};
 use crate::names;
@@ -35,7 +35,7 @@ fn one(args: &TestArgs, path: &Path, talk: Talk) -> Outcome<Done> {
     let elapsed = bar.elapsed();
     bar.finish();
     if let Some(text) = damage(&salvage, &losses) {
-        return Err(Failure::data(format!("{name}: {text}; 'syncline decompress --keep-going' gives the rest")));
+        return Err(Failure::data(format!("{name}: {text}; {}", remedy(&salvage, &losses))));
     }
     let uncompressed = header.shape.len() * header.element_type.size() as u64;
     if !args.json && !talk.quiet {

@@ -120,6 +120,26 @@ fn fill_values_mark_what_is_lost() {
 }
 
 #[test]
+fn of_a_lost_stream_no_rest_is_promised() {
+    let w = Workshop::new();
+    w.write("x.f32", &field_f32(1000));
+    w.ok("compress x.f32 --shape 1000 --abs 1e-3 -o x.syn");
+    let good = w.read("x.syn");
+    w.write("cut.syn", &good[..good.len() - good.len() / 3]);
+    w.fails("test cut.syn", 1, "its only chunk is lost; copy or download the stream again");
+    w.fails("decompress cut.syn -o y --keep-going", 1, "none is left: copy or download the stream again");
+    let output = w.run("inspect cut.syn");
+    failed("inspect", &output, 1, "its only chunk is lost; copy or download the stream again");
+    // The bytes that are left are too few for the array.
+    let rows = |bytes: Vec<u8>| {
+        let text = String::from_utf8(bytes).unwrap();
+        ["ratio", "bits a value"].map(|name| text.lines().any(|line| line.starts_with(name)))
+    };
+    assert_eq!(rows(output.stdout), [false; 2]);
+    assert_eq!(rows(w.ok("inspect x.syn")), [true; 2]);
+}
+
+#[test]
 fn a_damaged_stream_is_described() {
     let (w, good, _) = workshop();
     let mut bad = good.clone();

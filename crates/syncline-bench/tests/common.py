@@ -1,0 +1,1 @@
+../../syncline-python/bench/common.py
