@@ -54,7 +54,7 @@ pub fn run() -> Result<()> {
 
 /// Builds the programs of a package, and returns their names and paths.
 fn build(command: &[&str], package: &str, flag: &str) -> Result<Vec<(String, PathBuf)>> {
-    let small = ["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"];
+    let small = ["--config", "profile.release.strip=true"];
     let arguments = [&["--release", "--package", package, flag][..], &small].concat();
     let kinds: &[&str] = if flag == "--bins" { &["bin"] } else { &["test", "lib"] };
     let wanted =

@@ -11,9 +11,6 @@ use clap::Args;
 /// Major version of the binary interface, as in the name of the shared library.
 const INTERFACE: &str = "0";
 
-/// The setting of cargo for debug information. Packagers who take it out themselves set it.
-const DEBUG: &str = "CARGO_PROFILE_RELEASE_DEBUG";
-
 /// Bytes of the shared library at most; with debug information it has several times as many.
 const MAX_SHARED_BYTES: u64 = 24 << 20;
 
@@ -34,13 +31,7 @@ pub struct Arguments {
 /// Builds the libraries and writes them, the header, and the files for pkg-config and CMake.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root();
-    let mut build = crate::cargo();
-    build.args(["build", "--release", "--package", "syncline-capi"]).current_dir(root);
-    // Lines of the source, which profilers need, would make the libraries several times as large.
-    if std::env::var_os(DEBUG).is_none() {
-        build.env(DEBUG, "none");
-    }
-    crate::run(&mut build)?;
+    crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-capi"]).current_dir(root))?;
     let prefix = std::path::absolute(&arguments.prefix).context("cannot find the prefix")?;
     let version = env!("CARGO_PKG_VERSION");
     let lib = prefix.join(&arguments.libdir);

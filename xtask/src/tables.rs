@@ -152,7 +152,7 @@ fn value<'r>(record: &'r Record, column: &str) -> &'r str {
 fn cell(column: &Column, of_row: &[&Record], all: &[Record]) -> Result<String> {
     let found: Vec<&Record> = of_row.iter().copied().filter(|record| column.matches(record)).collect();
     match &column.figure {
-        Figure::MeanOver(codec) => return figure::mean_over(codec, &found, all),
+        Figure::MeanOver(compared, codec) => return figure::mean_over(*compared, codec, &found, all),
         Figure::BestRatio => return figure::best_ratio(&found),
         _ => {}
     }
@@ -214,6 +214,10 @@ rtm,1e-3,SZ3,a,compress,1000000,500000,0.5,0.5,0.5,
             table_of("x.csv\nwhere: what=compress\nrows: bound\n- x = mean ratio over SZ3 where codec=syncline\n");
         // 0.5 and 2 times the best of SZ3, of which one is at least as high.
         assert_eq!(lines.unwrap()[2], "| 1e-3 | 1.000 (1 of 2) |");
+        // 100 times and once the speed.
+        let lines =
+            table_of("x.csv\nwhere: what=compress\nrows: bound\n- x = mean MB/s over SZ3 where codec=syncline\n");
+        assert_eq!(lines.unwrap()[2], "| 1e-3 | 10.000 (2 of 2) |");
     }
 
     #[test]

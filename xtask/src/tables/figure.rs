@@ -35,9 +35,9 @@ pub enum Figure {
     Error,
     /// `column NAME`: the text of a column.
     Text(String),
-    /// `mean ratio over CODEC`: the geometric mean of the ratio over the best ratio of this codec for the same field
-    /// and bound, and in how many of all cases it is at least as high.
-    MeanOver(String),
+    /// `mean ratio over CODEC`, `mean MB/s over CODEC`: the geometric mean of the ratio or the speed over the best one
+    /// of this codec for the same field, bound, and direction, and in how many of all cases it is at least as high.
+    MeanOver(Compared, String),
 }
 
 impl Figure {
@@ -56,11 +56,13 @@ impl Figure {
             "seconds" => Self::Seconds,
             "nanoseconds a value" => Self::NanosecondsPerValue,
             "error" => Self::Error,
-            _ => match (text.strip_prefix("column "), text.strip_prefix("mean ratio over ")) {
-                (Some(name), _) => Self::Text(name.to_owned()),
-                (_, Some(codec)) => Self::MeanOver(codec.to_owned()),
-                _ => bail!("there is no figure '{text}'"),
-            },
+            _ => {
+                let after = |start: &str| text.strip_prefix(start).map(str::to_owned);
+                let column = after("column ").map(Self::Text);
+                let ratio = || after("mean ratio over ").map(|codec| Self::MeanOver(Compared::Ratio, codec));
+                let speed = || after("mean MB/s over ").map(|codec| Self::MeanOver(Compared::Speed, codec));
+                column.or_else(ratio).or_else(speed).with_context(|| format!("there is no figure '{text}'"))?
+            }
         })
     }
 
@@ -74,7 +76,7 @@ impl Figure {
             Self::NanosecondsPerValue => &["bytes", "element", "shortest"],
             Self::Megabytes => &["bytes"],
             Self::Values => &["bytes", "element"],
-            Self::BestRatio | Self::MeanOver(_) | Self::Error | Self::Text(_) => &[],
+            Self::BestRatio | Self::MeanOver(..) | Self::Error | Self::Text(_) => &[],
         }
     }
 
@@ -108,24 +110,40 @@ impl Figure {
             Self::Error if value(record, "error").is_empty() => "exact".to_owned(),
             Self::Error => format!("{:.3}", number("error")?),
             Self::Text(column) => value(record, column).to_owned(),
-            Self::BestRatio | Self::MeanOver(_) => bail!("the figure is of several records"),
+            Self::BestRatio | Self::MeanOver(..) => bail!("the figure is of several records"),
         })
     }
 }
 
-/// Returns the geometric mean of the ratios of `found` over the best of a codec in `all`, and the number of cases in
-/// which they are at least as high.
-pub fn mean_over(codec: &str, found: &[&Record], all: &[Record]) -> Result<String> {
-    let case = |record: &Record| (value(record, "field").to_owned(), value(record, "bound").to_owned());
+/// What a mean compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    Ratio,
+    Speed,
+}
+
+impl Compared {
+    fn of(self, record: &Record) -> Result<f64> {
+        match self {
+            Self::Ratio => ratio(record),
+            Self::Speed => Ok(number(record, "bytes")? / number(record, "seconds")?),
+        }
+    }
+}
+
+/// Returns the geometric mean of the ratios or speeds of `found` over the best of a codec in `all`, and the number of
+/// cases in which they are at least as high.
+pub fn mean_over(compared: Compared, codec: &str, found: &[&Record], all: &[Record]) -> Result<String> {
+    let case = |record: &Record| ["field", "bound", "what"].map(|column| value(record, column).to_owned());
     let mut best: BTreeMap<_, f64> = BTreeMap::new();
     for record in all.iter().filter(|record| value(record, "codec") == codec) {
         let so_far = best.entry(case(record)).or_default();
-        *so_far = so_far.max(ratio(record)?);
+        *so_far = so_far.max(compared.of(record)?);
     }
     let (mut logarithms, mut wins) = (Vec::new(), 0);
     for record in found {
         let Some(best) = best.get(&case(record)) else { continue };
-        let share = ratio(record)? / best;
+        let share = compared.of(record)? / best;
         logarithms.push(share.ln());
         wins += usize::from(share >= 1.0);
     }
