@@ -100,8 +100,8 @@ fn rows(description: &Description) -> Vec<(&'static str, String)> {
         rows.extend([
             ("blocks", grouped(description.totals.tiles)),
             ("verbatim values", verbatim),
-            ("rANS words", part(codeword_bytes)),
-            ("tables", part(codebook_bytes)),
+            ("coded values", part(codeword_bytes)),
+            ("code tables", part(codebook_bytes)),
         ]);
     } else {
         rows.extend([("tiles", tiles(description)), ("verbatim values", verbatim), ("groups", groups(description))]);
@@ -114,7 +114,7 @@ fn rows(description: &Description) -> Vec<(&'static str, String)> {
             ("index", format!("{}: {}", description.index, part(index_bytes))),
         ]);
     }
-    rows.push(("side data", part(side_bytes)));
+    rows.push(("all else", part(side_bytes)));
     rows
 }
 

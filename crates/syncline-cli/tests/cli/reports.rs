@@ -56,7 +56,7 @@ fn inspect_describes_blocks() {
     let w = workshop();
     w.ok("compress geoid_361x720.f32 --shape 361x720 --rel 1e-3 -o b.syn --quiet");
     let text = String::from_utf8(w.ok("inspect b.syn")).unwrap();
-    for expected in ["blocks           2\n", "rANS words", "tables", "side data"] {
+    for expected in ["blocks           2\n", "coded values", "code tables", "all else"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     for of_tiles in ["tiles", "groups", "scheme", "codewords", "index"] {
