@@ -382,7 +382,7 @@ def test_wrong_paths_and_options_are_named_in_the_error(syncline):
         (["convert", "a.h5", "a.h5", "--abs", "1", "--force"], 2, "is the input"),
         (["convert", "a.h5", "text.h5", "--abs", "1"], 2, "exists already"),
         (["convert", "a.h5", "b.h5", "--abs", "1", "--except", "/h"], 2, "no group or array /h"),
-        (["convert", "a.h5", "b.h5"], 2, "required"),
+        (["convert", "a.h5", "b.h5"], 2, "the bound is missing"),
     ]:
         assert text in syncline(*words, code=code), words
         assert sorted(os.listdir()) == ["a.h5", "text.h5"], words
