@@ -1,8 +1,7 @@
 //! Measurements of Syncline: generators of fields like those in the papers, streams of codes and bytes, and other
 //! projects' codecs in one form. This crate is not published.
 
-/// Tests the code of the repository's README, which is not in the packages of the published crates, but in that of this
-/// one by a link.
+/// Tests the code of the repository's README. Published crates do not contain that file; this one has a link to it.
 #[cfg(doctest)]
 #[doc = include_str!("../README-repository.md")]
 struct Readme;

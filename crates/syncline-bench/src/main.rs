@@ -33,7 +33,7 @@ enum Command {
     Lossy(Lossy),
     /// Ratio and speed without loss, beside pcodec, zstd, lz4, and Blosc2 on the CPU, and nvCOMP on a GPU
     Lossless(Lossless),
-    /// Ratio and error with every effort and with options that make streams smaller, beside SZ3 and zfp
+    /// Ratio and error with every effort, beside SZ3 and zfp
     Ratio(Ratio),
     /// Bytes that are read and values that are decoded for parts of arrays, beside zfp with a fixed rate
     Regions(Ratio),

@@ -12,7 +12,7 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, MAX_TILE_ELEMENTS};
 use syncline_core::strips::STRIP_LEN;
 
 use self::structs::{Request, Values};
@@ -34,7 +34,7 @@ declare_kernels! {
         with ELEMENT_BYTES = format.value_bytes();
         with LOGARITHM = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
-        with SLOTS = format.slots();
+        with SLOTS = SLOTS;
         with WARPS = WARPS;
         with MEMORY_BYTES = format.memory_bytes();
         fn decode_any(
@@ -46,6 +46,9 @@ declare_kernels! {
 
 /// Warps of a block of `decode_any`, each with a tile.
 const WARPS: u32 = 2;
+/// Strips that a warp has room for, at least those of two bitmaps and of the codes of a tile.
+const SLOTS: u32 = 16;
+const _: () = assert!(2 * MAX_TILE_ELEMENTS / BITS_OF_BITMAP_STRIP + MAX_TILE_ELEMENTS / STRIP_LEN <= SLOTS as usize);
 /// Blocks for each multiprocessor that decode what the kernel of ordinary tiles has left over.
 const LISTED_BLOCKS: u32 = 8;
 /// Anchors that a tile has room for, as in `kernels/predict/plans.cuh`.
@@ -76,16 +79,11 @@ impl Format {
         self.element.computed().size() as u64
     }
 
-    /// Returns the strips that a warp has room for: at least those of two bitmaps and of the codes of a tile.
-    fn slots(self) -> u32 {
-        (2 * self.tile_elements / BITS_OF_BITMAP_STRIP as u32 + self.tile_elements / STRIP_LEN as u32).max(16)
-    }
-
     /// Returns the bytes of shared memory of a warp.
     fn memory_bytes(self) -> u32 {
         let value_bytes = if self.logarithm { 4 } else { self.value_bytes() as u32 };
-        let codes = 4 * self.slots() * (STRIP_LEN as u32 + 1);
-        self.tile_elements * (value_bytes + 1) + codes + 4 * MOST_ANCHORS + 5 * WARP + self.slots()
+        let codes = 4 * SLOTS * (STRIP_LEN as u32 + 1);
+        self.tile_elements * (value_bytes + 1) + codes + 4 * MOST_ANCHORS + 5 * WARP + SLOTS
     }
 }
 

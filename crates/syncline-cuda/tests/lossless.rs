@@ -13,7 +13,7 @@ use cudarc::driver::CudaStream;
 use stream::{Whole, parallel, try_decompress};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
-use syncline_core::container::{ChunkKind, HEADER_LEN, Header, table_and_trailer};
+use syncline_core::container::{ChunkKind, HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
@@ -117,11 +117,7 @@ impl Case {
     }
 
     fn stream(&self, records: &[Vec<u8>]) -> Vec<u8> {
-        let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
-        let header = self.header().0;
-        [vec![header.to_bytes().to_vec()], records.to_vec(), vec![table_and_trailer(&header, &lengths)]]
-            .concat()
-            .concat()
+        stream::of_records(&self.header().0, records)
     }
 }
 

@@ -14,7 +14,7 @@ use cudarc::driver::CudaStream;
 use stream::{Whole, parallel, try_decompress};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
-use syncline_core::container::{ChunkKind, Header, RECORD_HEADER_LEN, SECTIONS, table_and_trailer};
+use syncline_core::container::{ChunkKind, Header, RECORD_HEADER_LEN, SECTIONS};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, EncodeScratch, encode_chunk};
@@ -61,9 +61,7 @@ impl Numbers {
     }
 
     fn stream(&self, records: &[Vec<u8>]) -> Vec<u8> {
-        let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
-        let parts = [vec![self.header.to_bytes().to_vec()], records.to_vec()];
-        [parts.concat(), vec![table_and_trailer(&self.header, &lengths)]].concat().concat()
+        stream::of_records(&self.header, records)
     }
 
     /// Returns the modes, the symbols, the predictors, and the masks of its chunks.

@@ -86,17 +86,18 @@ impl Figure {
             return Ok(String::new());
         }
         let number = |column: &str| number(record, column);
-        let speed = |column: &str| Ok::<f64, anyhow::Error>(number("bytes")? / number(column)? / 1e9);
+        let gigabytes = |column: &str| speed(record, column).map(|speed| speed / 1e9);
         Ok(match self {
             Self::Megabytes => format!("{:.0}", number("bytes")? / 1e6),
             Self::Values => format!("{:.0}", number("bytes")? / size_of(record)?),
             Self::Ratio => ratio_text(ratio(record)?),
-            Self::Gigabytes => digits(speed("seconds")?),
-            Self::MegabytesPerSecond => format!("{:.0}", speed("seconds")? * 1e3),
-            Self::ShareOfCopy if value(record, "of_copy").is_empty() => digits(speed("seconds")?),
-            Self::ShareOfCopy => format!("{} ({:.2})", digits(speed("seconds")?), number("of_copy")?),
+            Self::Gigabytes => digits(gigabytes("seconds")?),
+            Self::MegabytesPerSecond => format!("{:.0}", gigabytes("seconds")? * 1e3),
+            Self::ShareOfCopy if value(record, "of_copy").is_empty() => digits(gigabytes("seconds")?),
+            Self::ShareOfCopy => format!("{} ({:.2})", digits(gigabytes("seconds")?), number("of_copy")?),
             Self::Range => {
-                let [median, least, most] = [speed("seconds")?, speed("longest")?, speed("shortest")?].map(digits);
+                let [median, least, most] =
+                    [gigabytes("seconds")?, gigabytes("longest")?, gigabytes("shortest")?].map(digits);
                 format!("{median} ({least} to {most})")
             }
             Self::Microseconds => digits(number("seconds")? * 1e6),
@@ -126,7 +127,7 @@ impl Compared {
     fn of(self, record: &Record) -> Result<f64> {
         match self {
             Self::Ratio => ratio(record),
-            Self::Speed => Ok(number(record, "bytes")? / number(record, "seconds")?),
+            Self::Speed => speed(record, "seconds"),
         }
     }
 }
@@ -168,6 +169,11 @@ fn number(record: &Record, column: &str) -> Result<f64> {
 fn size_of(record: &Record) -> Result<f64> {
     let bits = value(record, "element").trim_start_matches(|c: char| !c.is_ascii_digit());
     Ok(bits.parse::<f64>().context("a type without a size")? / 8.0)
+}
+
+/// Returns the bytes a second of the time in this column.
+fn speed(record: &Record, column: &str) -> Result<f64> {
+    Ok(number(record, "bytes")? / number(record, column)?)
 }
 
 fn ratio(record: &Record) -> Result<f64> {

@@ -35,7 +35,7 @@ pub fn efforts(efforts: &[Effort]) -> Vec<Variant> {
     efforts.iter().map(|&effort| advanced(effort.name(), effort, Advanced::default())).collect()
 }
 
-/// Returns the variants whose sizes are compared: each effort.
+/// Returns the variants whose sizes are compared, the default first.
 pub fn ratio_variants() -> Vec<Variant> {
     efforts(&[Effort::Balanced, Effort::Fast, Effort::Best])
 }

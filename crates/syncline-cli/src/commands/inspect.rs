@@ -44,10 +44,7 @@ fn show(args: &InspectArgs, description: &Description, name: &str, losses: Optio
     }
     let damaged = if losses.is_some() { ", damaged: the counts are those of its intact chunks" } else { "" };
     let mut lines = vec![format!("{name}: Syncline stream, version {}{damaged}", description.version), String::new()];
-    let mut rows = rows(description);
-    // The bytes that are left hold less than the whole array.
-    rows.retain(|(name, _)| losses.is_none() || !["ratio", "bits a value"].contains(name));
-    lines.extend(aligned(&rows));
+    lines.extend(aligned(&rows(description, losses.is_none())));
     let lengths = code_lengths(description);
     if !lengths.is_empty() {
         lines.extend([String::new(), "codewords by length in bits".into()]);
@@ -60,7 +57,8 @@ fn show(args: &InspectArgs, description: &Description, name: &str, losses: Optio
     say(&lines)
 }
 
-fn rows(description: &Description) -> Vec<(&'static str, String)> {
+/// Returns what is said of a stream. Unless it is whole, its bytes hold less than the array, so that it has no ratio.
+fn rows(description: &Description, is_whole: bool) -> Vec<(&'static str, String)> {
     let elements = description.shape.len();
     let mut rows = vec![
         ("array", format!("{} {}, {}", description.element_type, description.shape, counted(elements, "element"))),
@@ -80,18 +78,19 @@ fn rows(description: &Description) -> Vec<(&'static str, String)> {
     rows.extend([
         ("uncompressed", bytes(description.uncompressed_bytes)),
         ("compressed", compressed(description.compressed_bytes)),
-        ("ratio", number(description.ratio())),
-        ("bits a value", number(description.bits_per_value())),
-        (
-            "chunks",
-            format!(
-                "{} ({} raw, {} LZSS)",
-                grouped(description.totals.chunks),
-                grouped(description.totals.raw_chunks),
-                grouped(description.totals.lzss_chunks)
-            ),
-        ),
     ]);
+    if is_whole {
+        rows.extend([("ratio", number(description.ratio())), ("bits a value", number(description.bits_per_value()))]);
+    }
+    rows.push((
+        "chunks",
+        format!(
+            "{} ({} raw, {} LZSS)",
+            grouped(description.totals.chunks),
+            grouped(description.totals.raw_chunks),
+            grouped(description.totals.lzss_chunks)
+        ),
+    ));
     let verbatim = description.totals.verbatim;
     let verbatim = format!("{} ({})", grouped(verbatim), percent(verbatim, elements));
     let part = |part: u64| format!("{}, {}", bytes(part), percent(part, description.compressed_bytes));

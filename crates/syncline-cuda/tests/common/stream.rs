@@ -94,8 +94,13 @@ pub fn compress_by(
         encode_chunk(&header, &geometry, chunk as u64, &Whole(bytes), coder, &mut scratch, &mut record).unwrap();
         record
     });
-    let lengths: Vec<u32> = records.iter().map(|r| r.len() as u32).collect();
-    [vec![header.to_bytes().to_vec()], records, vec![table_and_trailer(&header, &lengths)]].concat().concat()
+    of_records(&header, &records)
+}
+
+/// Returns the stream of these records.
+pub fn of_records(header: &Header, records: &[Vec<u8>]) -> Vec<u8> {
+    let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
+    [&header.to_bytes()[..], &records.concat(), &table_and_trailer(header, &lengths)].concat()
 }
 
 /// Returns `work(0)` to `work(count - 1)` in order, computed by as many threads as the machine has.

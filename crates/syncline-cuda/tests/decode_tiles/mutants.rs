@@ -98,21 +98,6 @@ fn mutants_of_other_types_have_the_cpus_verdict(tile_size: TileSize) {
     }
 }
 
-/// Returns a stream with other records.
-fn with_records(bytes: &[u8], change: impl Fn(u64, &[u8]) -> Vec<u8>) -> Vec<u8> {
-    let (records, (header, _)) = (table(bytes), opened(bytes));
-    let mut made = bytes[..records.record(0).0 as usize].to_vec();
-    let mut lengths = Vec::new();
-    for chunk in 0..records.chunks() {
-        let (at, length) = records.record(chunk);
-        let record = change(chunk, &bytes[at as usize..at as usize + length]);
-        lengths.push(record.len() as u32);
-        made.extend_from_slice(&record);
-    }
-    made.extend_from_slice(&table_and_trailer(&header, &lengths));
-    made
-}
-
 #[test]
 fn signs_beside_values_that_have_their_own_are_refused() {
     let Some((device, stream)) = device() else { return };
@@ -120,8 +105,11 @@ fn signs_beside_values_that_have_their_own_are_refused() {
     for (bound, is_read) in [(Bound::Abs(0.05), false), (Bound::PwRel(0.05), true)] {
         let good = compress(&values, ElementType::F32, &[17, 20, 40], bound, &Making::default());
         let (header, geometry) = opened(&good);
+        let records = table(&good);
         let with_sign = |sign: MaskKind| {
-            with_records(&good, |chunk, record| {
+            let changed = (0..records.chunks()).map(|chunk| {
+                let (at, length) = records.record(chunk);
+                let record = &good[at as usize..at as usize + length];
                 let tiles = geometry.chunk(chunk).count();
                 let section = &record[damage::sections(record)[TILES].clone()];
                 let mut section = TileSection::parse(section, tiles, header.patterns.len(), "test").unwrap();
@@ -129,7 +117,8 @@ fn signs_beside_values_that_have_their_own_are_refused() {
                 let mut bytes = Vec::new();
                 section.write(&mut bytes);
                 damage::with_section(record, TILES, &bytes)
-            })
+            });
+            stream::of_records(&header, &changed.collect::<Vec<_>>())
         };
         let info = StreamInfo::from_bytes(&good).unwrap();
         let mut decompressor = settled(device, &stream, &info);
