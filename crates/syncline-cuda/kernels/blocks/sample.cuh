@@ -8,11 +8,13 @@ constexpr uint32_t PIECES = 4, FEWEST_LOG2 = 12, MOST_LOG2 = 15, SHARE_LOG2 = 7;
 // Pieces that are coded in a round: those with even numbers in the first two, the others in the last.
 constexpr uint32_t PIECES_OF_ROUND = PIECES / 2;
 // Plans of the first round: linear and cubic, without slices and with those along each axis. Those of the second have
-// no share of the slice before, along each axis, or all of it. In the last round, the cheapest of all these are coded
-// again.
-constexpr uint32_t AXES = 3, FIRST_PLANS = 2 + 2 * AXES, SECOND_PLANS = AXES + 1, TRIED_PLANS = blocks::TRIED_PLANS,
+// no share of the slice before, along each axis, or all of it, or predictions on a grid. In the last round, the
+// cheapest of all these are coded again.
+constexpr uint32_t AXES = 3, FIRST_PLANS = 2 + 2 * AXES, SECOND_PLANS = AXES + 2, TRIED_PLANS = blocks::TRIED_PLANS,
                    FINALISTS = blocks::FINALISTS, PLANS = TRIED_PLANS + FINALISTS;
 static_assert(TRIED_PLANS == FIRST_PLANS + SECOND_PLANS, "the launcher knows how many there are");
+// The plan with all of the slice before, and that on a grid.
+constexpr uint32_t WITH_ALL = FIRST_PLANS + AXES, ON_GRID = WITH_ALL + 1;
 
 // The bits of a plan that was not tried.
 constexpr uint64_t NOT_TRIED = ~uint64_t(0);
@@ -66,7 +68,8 @@ __device__ inline bool is_tried(const Geometry &geometry, uint32_t number, const
     const uint32_t axes = geometry.axes > 1 ? geometry.axes : 0;
     return number < FIRST_PLANS          ? number < 2 + 2 * axes
            : number < FIRST_PLANS + AXES ? number < FIRST_PLANS + axes
-                                         : number < TRIED_PLANS && best.slices != 0;
+           : number == WITH_ALL          ? best.slices != 0
+                                         : number == ON_GRID && best.is_on_grid == 0;
 }
 // Returns a plan of the first two rounds. `best` is the best of the first.
 __device__ inline BlockPlan considered_plan(const Geometry &geometry, uint32_t number, BlockPlan best) {
@@ -79,8 +82,10 @@ __device__ inline BlockPlan considered_plan(const Geometry &geometry, uint32_t n
     } else if (number < FIRST_PLANS + AXES) {
         best.slices = slices(number - FIRST_PLANS);
         best.share = 0;
-    } else {
+    } else if (number == WITH_ALL) {
         best.share = 2;
+    } else {
+        best.is_on_grid = 1;
     }
     best.division = DIVISION_BOXES;
     return best;

@@ -35,7 +35,7 @@ pub(super) const SEGMENT_EVENTS_BYTES: usize = 4 * (SEGMENT + 1 + 4);
 pub(super) const TABLE_ROOM: usize = CONTEXTS * (2 * SYMBOLS + 2) + 2;
 
 /// Plans that are considered for a chunk with half of its sample, and of these those that are with the other half.
-pub(super) const TRIED_PLANS: usize = 12;
+pub(super) const TRIED_PLANS: usize = 13;
 pub(super) const FINALISTS: usize = 3;
 
 /// Constants that kernels use as `blocks::NAME`, from `blocks/constants.cuh`.

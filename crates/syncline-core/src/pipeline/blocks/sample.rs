@@ -66,6 +66,10 @@ pub(super) fn choose<T: Real>(
     if best.slices.is_some() {
         consider(coder, Plan { share: 2, ..best });
     }
+    // Zeros between other values are multiples of the step, so that they need no masks.
+    if !on_grid {
+        consider(coder, Plan { on_grid: true, ..best });
+    }
     tried.truncate(FINALISTS);
     let whole = |(bits, plan)| (bits + cost(coder, others, plan), plan);
     let (bits, plan) = tried.into_iter().map(whole).min_by_key(|&(bits, _)| bits).unwrap_or((0, plain));
