@@ -497,8 +497,9 @@ fn blocks_of_f64() {
     blocks(ElementType::F64, Share::all().if_tiny(3, 1));
 }
 
-/// Returns the division of the blocks of the first chunk, and the lanes of the first two of them as exponents of 2.
-fn division(stream: &[u8]) -> [u8; 3] {
+/// Returns the scheme of the blocks of the first chunk, their division, and the lanes of the first two of them as
+/// exponents of 2.
+fn plan_and_lanes(stream: &[u8]) -> [u8; 4] {
     let record = &stream[HEADER_LEN..];
     let length = |number: usize| {
         let at = RECORD_HEADER_LEN + 4 * number;
@@ -507,7 +508,7 @@ fn division(stream: &[u8]) -> [u8; 3] {
     // Behind the lengths of ten sections. Lanes are at the start of section 3.
     let plan = (RECORD_HEADER_LEN + 40).next_multiple_of(16);
     let sizes = (0..3).fold(plan, |at, number| (at + length(number)).next_multiple_of(16));
-    [record[plan + 3], record[sizes] & 15, record[sizes] >> 4]
+    [record[plan], record[plan + 3], record[sizes] & 15, record[sizes] >> 4]
 }
 
 /// A dense block has several units, and boxes if it takes many bytes; a small one behind it has fewer. One half of them
@@ -519,7 +520,26 @@ fn blocks_with_several_units_and_boxes() {
         let quiet_half = |i: u64| (i % 64 < 32).then_some(if i % 97 == 5 { 1.5 } else { 1.0 });
         let field = Field::smooth(ElementType::F32, &[72, 64, 64], noise).with("quiet half", quiet_half);
         let options = Options::new(Bound::Abs(0.01)).with_tiles(TileSize::Block);
-        assert_eq!(division(&field.stream(&options)), plan);
+        assert_eq!(plan_and_lanes(&field.stream(&options))[1..], plan);
         check(device, &field, &options);
+    }
+}
+
+/// Zeros between small values need no masks where predictions are on a grid.
+#[test]
+fn blocks_with_zeros_between_small_values_are_on_a_grid() {
+    let Some(device) = common::device() else { return };
+    for element in [ElementType::F32, ElementType::F64] {
+        let rain = |i: u64| match Random(i).below(500) {
+            0 => Some(2.0),
+            1..100 => Some(0.05 * Random(i + 1).unit()),
+            _ => Some(0.0),
+        };
+        for extents in [&[40, 36, 30][..], &[200, 210], &[50_000]] {
+            let field = Field::smooth(element, extents, 0.01).with("rain", rain);
+            let options = Options::new(Bound::Abs(0.1)).with_tiles(TileSize::Block);
+            assert_eq!(plan_and_lanes(&field.stream(&options))[0] & 2, 2, "{}", field.name);
+            check(device, &field, &options);
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use syncline_core::array::{ArrayView, ElementType, Shape};
-use syncline_core::bound::Resolved;
 use syncline_core::error::{Error, Result};
 use syncline_core::mem;
 use syncline_core::pipeline::compress_bound;
@@ -12,8 +11,6 @@ use crate::description::Summary;
 use crate::io::ReadAt;
 use crate::job::compress_array;
 use crate::options::CompressOptions;
-use crate::source::ArraySource;
-use crate::tile_size;
 
 /// Compresses an array in memory.
 ///
@@ -127,7 +124,5 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     options: &CompressOptions,
     sink: W,
 ) -> Result<Summary> {
-    let by_sample =
-        |array: &ArraySource<S>, resolved: &Resolved| tile_size::choose(array, element_type, shape, options, resolved);
-    compress_array(source, offset, element_type, shape, options, by_sample, sink)
+    compress_array(source, offset, element_type, shape, options, sink)
 }

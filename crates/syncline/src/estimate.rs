@@ -24,7 +24,7 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill, Scan};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::error::Result;
-use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::Effort;
 
 pub use target::{COARSEST, FINEST, Found, find_bound};
@@ -134,9 +134,8 @@ impl Sample {
             Some(limit) => (limit / 8 / element_type.size() as u64).min(most),
             None => most,
         };
-        // Tiles may be tried as well, which divide blocks.
-        let tile_size = options.tile().unwrap_or(TileSize::Block);
-        let array = sample::take(&elements, element_type, &Geometry::with_tiles(shape, tile_size), most)?;
+        let geometry = Geometry::with_tiles(shape, options.tile_size());
+        let array = sample::take(&elements, element_type, &geometry, most)?;
         let mut sample =
             Self { array, elements: shape.len(), range: None, fill: options.fill(), fill_bits: Vec::new() };
         let empty = Scan::new(element_type, shape.len(), Bound::Rel(1.0), options.fill());

@@ -1,4 +1,4 @@
-//! The compression of one array, in memory or larger, once everything is chosen but the size of its tiles.
+//! The compression of one array, in memory or larger.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -31,15 +31,13 @@ thread_local! {
     static SCRATCH: Cell<Option<Box<EncodeScratch>>> = const { Cell::new(None) };
 }
 
-/// Compresses an array that starts at byte `offset` of a source, as [`compress_from`](crate::compress_from) does. Its
-/// tiles have the size that `tile_size` returns for the array and its resolved bound.
+/// Compresses an array that starts at byte `offset` of a source, as [`compress_from`](crate::compress_from) does.
 pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     source: &S,
     offset: u64,
     element_type: ElementType,
     shape: Shape,
     options: &CompressOptions,
-    tile_size: impl FnOnce(&ArraySource<S>, &Resolved) -> Result<TileSize>,
     mut sink: W,
 ) -> Result<Summary> {
     let bytes = shape.len() * element_type.size() as u64;
@@ -52,7 +50,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     }
     // Invalid options are reported before GPUs are opened, whose absence is another error.
     options.validate(element_type)?;
-    let geometry = Geometry::with_tiles(shape, options.tile_without_sample());
+    let geometry = Geometry::with_tiles(shape, options.tile_size());
     let tasks = geometry.chunks().max(shape.len().div_ceil(SCAN_PART));
     let pool = Pool::new(threads_for(tasks, options.threads()), tasks)?;
     let array = ArraySource::new(source, offset, element_type);
@@ -78,8 +76,8 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
         Some(resolved) => resolved?,
         None => resolve_by_scan(&array, element_type, shape.len(), options, &pool)?,
     };
-    let tile_size = tile_size(&array, &resolved)?;
-    let header = header_for(element_type, shape, options, tile_size, &resolved);
+    let header = header_for(element_type, shape, options, options.tile_size(), &resolved);
+    // Streams that turn out lossless have small tiles.
     let geometry = header.geometry()?;
     if let (Some((compression, names)), Some(gpus)) = (gpu.take(), &gpus) {
         match compression.with_geometry(gpus, &geometry, options) {

@@ -66,7 +66,6 @@ mod sink;
 mod source;
 mod sparse;
 mod stream;
-mod tile_size;
 mod writer;
 
 use std::ops::Range;

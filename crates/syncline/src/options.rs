@@ -183,15 +183,8 @@ impl CompressOptions {
         self.advanced.coder.unwrap_or(self.effort.coder())
     }
 
-    /// Returns the size of the tiles of the effort; `None` chooses it by a sample.
-    pub(crate) fn tile(&self) -> Option<TileSize> {
-        let of_effort = self.tile_without_sample();
-        (of_effort == TileSize::Small || self.effort != Effort::Best).then_some(of_effort)
-    }
-
-    /// Returns the size of tiles where no sample can be taken: [`Self::tile`], or blocks. Lossless streams, and those
-    /// with a pointwise bound, have no blocks.
-    pub(crate) fn tile_without_sample(&self) -> TileSize {
+    /// Returns the size of the tiles of the effort. Lossless streams, and those with a pointwise bound, have no blocks.
+    pub(crate) fn tile_size(&self) -> TileSize {
         match (self.bound, self.effort) {
             (Bound::Lossless | Bound::PwRel(_), _) | (_, Effort::Fast) => TileSize::Small,
             _ => TileSize::Block,

@@ -139,8 +139,7 @@ impl<W: Write> Writer<W> {
             Bound::Lossless => Resolved::lossless(),
             _ => resolve(stats, options.rewritable())?,
         };
-        let tile_size = options.tile_without_sample();
-        let header = header_for(element_type, shape, options, tile_size, &resolved);
+        let header = header_for(element_type, shape, options, options.tile_size(), &resolved);
         sink.write_all(&header.to_bytes())?;
         let geometry = header.geometry()?;
         let pool = Pool::new(options.threads(), geometry.chunks())?;

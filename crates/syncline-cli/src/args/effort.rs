@@ -12,8 +12,7 @@ pub struct EffortArgs {
     /// Time that compression may take for a smaller stream [default: balanced].
     ///
     /// With an error bound, fast predicts values in small tiles, of which parts of an array are read fastest, and
-    /// balanced in blocks, whose streams are smaller. best compresses a sample with both, and takes what is smaller.
-    /// Lossless, best also looks for repetitions.
+    /// balanced in blocks, whose streams are smaller. best is balanced then; lossless, it also looks for repetitions.
     #[arg(long, value_name = "EFFORT", value_parser = parse::effort(), env = "SYNCLINE_EFFORT", hide_env = true,
         help_heading = SPEED)]
     pub effort: Option<Effort>,

@@ -157,20 +157,6 @@ impl<'d> Compressor<'d> {
         }
     }
 
-    /// Resolves the bound over a whole array in device memory.
-    ///
-    /// # Errors
-    /// The errors of [`Self::compress`].
-    pub fn resolve(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        element_type: ElementType,
-        shape: Shape,
-        options: &CompressOptions,
-    ) -> Result<Resolved> {
-        self.scan(input, element_type, shape, options).map(|scanned| scanned.resolved)
-    }
-
     /// Writes the records of some chunks to the start of `output`, one after another, without header and chunk table.
     /// `slab` contains the chunks' elements. Tiles are interpolated only if `interpolates`. Returns when the records
     /// are complete.

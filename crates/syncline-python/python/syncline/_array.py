@@ -192,8 +192,8 @@ def compress(
     their parts along one more axis, and a bound holds for each part.
 
     ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time than the one before and
-    makes smaller streams. ``advanced`` has single choices that the effort otherwise stands for, such as
-    ``{"level": 9}``; ``docs/ADVANCED.md`` in the repository describes them.
+    makes smaller streams, but with a bound ``"best"`` is ``"balanced"``. ``advanced`` has single choices that the
+    effort otherwise stands for, such as ``{"level": 9}``; ``docs/ADVANCED.md`` in the repository describes them.
 
     With ``rewritable=True``, decompressed values compress to themselves, so that an array which is decompressed,
     changed in part, and compressed again, any number of times, stays within ``abs`` or ``pw_rel`` of what was

@@ -5,7 +5,6 @@
 mod decompress;
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use syncline_core::array::{ElementType, Shape};
@@ -14,7 +13,7 @@ use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::Result;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::compress_bound;
-use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView};
+use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{
@@ -26,10 +25,8 @@ use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_
 use super::{DeviceBytes, DeviceInfo, RawStream};
 use crate::description::Summary;
 use crate::gpu_backend::BATCH_BYTES;
-use crate::io::ReadAt;
 use crate::options::CompressOptions;
-use crate::source::ArraySource;
-use crate::{Execution, job, tile_size};
+use crate::{Execution, job};
 
 /// Bytes of output that are allocated for small arrays.
 pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
@@ -302,15 +299,7 @@ impl Compressor {
                 Some(compressor) => compressor,
                 none => none.insert(LossyCompressor::new(self.device, &self.stream, Sizing::Measured)?),
             };
-            let input = input.as_view();
-            let mut of_device = device_options(options);
-            if options.tile().is_none() {
-                let resolved = compressor.resolve(&input, element_type, shape, &of_device)?;
-                let array = DeviceArray { stream: &self.stream, bytes: &input };
-                let array = ArraySource::new(&array, 0, element_type);
-                of_device.tile_size = tile_size::choose(&array, element_type, shape, options, &resolved)?;
-            }
-            compressor.compress(&input, element_type, shape, &of_device, &mut output.view())
+            compressor.compress(&input.as_view(), element_type, shape, &device_options(options), &mut output.view())
         };
         self.settle(result)
     }
@@ -358,34 +347,14 @@ impl Compressor {
     }
 }
 
-/// Returns the options of the stages on the device, with the size of tiles that is taken without a sample.
+/// Returns the options of the stages on the device.
 pub(super) fn device_options(options: &CompressOptions) -> DeviceOptions {
     DeviceOptions {
         fill: options.fill(),
         rewritable: options.rewritable(),
         interpolates: options.interpolates(),
-        tile_size: options.tile_without_sample(),
+        tile_size: options.tile_size(),
         ..DeviceOptions::new(options.bound())
-    }
-}
-
-/// An array in device memory, of which the host reads a sample.
-struct DeviceArray<'a> {
-    stream: &'a Arc<CudaStream>,
-    bytes: &'a CudaView<'a, u8>,
-}
-
-impl ReadAt for DeviceArray<'_> {
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.bytes.len() as u64)
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let start = usize::try_from(offset).map_err(io::Error::other)?;
-        let part = self.bytes.try_slice(start..start.saturating_add(buffer.len()));
-        let part = part.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let copied = self.stream.memcpy_dtoh(&part, buffer).and_then(|()| self.stream.synchronize());
-        copied.map_err(|error| io::Error::other(format!("CUDA driver: {error}")))
     }
 }
 

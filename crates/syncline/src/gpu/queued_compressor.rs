@@ -24,8 +24,7 @@ use crate::options::CompressOptions;
 /// graph: beside its kernels the GPU calls a function of the host, which resolves the bound for each array.
 /// [`QueuedCompressor::check`] waits, and returns the size of the stream or why there is none.
 ///
-/// The streams are the same bytes as those of other functions, except that [`Effort::Best`](crate::Effort::Best) takes
-/// blocks unless the options say otherwise: there is no array yet of which a sample could be taken.
+/// The streams are the same bytes as those of other functions.
 pub struct QueuedCompressor {
     // Dropped first: it waits for the stream, and frees its memory on it.
     inner: pipeline::Compressor<'static>,

@@ -102,7 +102,7 @@ fn compressed(
     options: &CompressOptions,
     sizes: Sizes,
 ) -> Vec<u8> {
-    let tile_size = options.tile().unwrap_or_default();
+    let tile_size = options.tile_size();
     let geometry = Geometry::with_tiles(shape, tile_size);
     let pool = Pool::new(3, u64::MAX).unwrap();
     let array = ArraySource::new(bytes, 0, element);
@@ -193,32 +193,6 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
                 }
             }
         }
-    }
-}
-
-/// Tiles whose size a sample chooses, once the devices have looked at the array with other tiles.
-#[test]
-fn tiles_are_chosen_by_a_sample() {
-    if gpus().is_none() {
-        return;
-    }
-    for extents in [pick(&[130, 70, 150][..], &[20, 30, 35]), pick(&[1100, 1050], &[110, 105])] {
-        let shape = Shape::new(extents).unwrap();
-        let bytes = field(ElementType::F32, shape.len());
-        let options = CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best);
-        let run = |backend| {
-            let (mut stream, options) = (Vec::new(), options.clone().with_backend(backend));
-            let made = compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
-            (stream, made.execution.on_gpu())
-        };
-        let (expected, _) = run(Backend::Cpu);
-        let file = StreamFile::open(expected.as_slice()).unwrap();
-        assert!(run(Backend::Cuda(CudaDevices::One(0))) == (expected.clone(), true), "{shape}");
-        let array = decompress(&expected, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
-        let cuda = DecompressOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
-        let mut into = vec![0xA5; array.bytes().len()];
-        assert!(file.decompress_into(&mut into, &cuda).unwrap().on_gpu(), "{shape}");
-        assert!(into == array.bytes(), "{shape}");
     }
 }
 
