@@ -66,7 +66,7 @@ impl TileSize {
     }
 
     /// Returns the extents `[z, y, x]` of tiles that extend along `axes` axes, 1 to 3, of an array of these extents.
-    fn extent(self, axes: usize, dims: [u64; 3]) -> [usize; 3] {
+    pub fn extent(self, axes: usize, dims: [u64; 3]) -> [usize; 3] {
         match (self, axes) {
             (Self::Block, _) => balanced_extent(
                 dims.map(|extent| (extent.min(1 << BLOCK_LOG2) as usize).next_power_of_two()),

@@ -4,5 +4,6 @@ pub(crate) mod lines;
 mod plans;
 pub(crate) mod points;
 pub(crate) mod structs;
+pub(crate) mod whole_tiles;
 
 pub use plans::InterpolationPlans;

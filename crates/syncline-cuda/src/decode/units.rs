@@ -14,7 +14,7 @@ use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{DriverContext, Result};
 use crate::geometry::DeviceGeometry;
-use crate::predict::{lines, points};
+use crate::predict::{lines, points, whole_tiles};
 
 /// Declares the kernel of one kind of ordinary tiles. All of them have the same parameters.
 macro_rules! declare_unit_kernel {
@@ -148,14 +148,11 @@ impl UnitFormat {
         numbers.map(|(name, number)| (name, number as u64)).to_vec()
     }
 
-    /// Returns the tables of schemes; `None` if a plan has not their form.
-    fn tables(self, geometry: &Geometry) -> Option<Vec<u32>> {
-        match (self.is_cubes(), self.format.logarithm) {
-            // Logarithms are not interpolated.
-            (_, true) => Some(vec![0]),
-            (true, _) => lines::tables(),
-            (false, _) if self.format.value_bytes() == 8 => points::tables::<f64>(geometry),
-            (false, _) => points::tables::<f32>(geometry),
+    /// Returns the tables of schemes.
+    fn tables(self) -> Result<&'static [u32]> {
+        match self.format.logarithm {
+            true => Ok(&[0]), // Logarithms are not interpolated.
+            false => whole_tiles::tables(self.axes, self.format.value_bytes() as u32),
         }
     }
 }
@@ -183,11 +180,10 @@ impl UnitDecoder {
     pub fn new(device: &Device, stream: &Arc<CudaStream>, header: &Header, tiling: &Geometry) -> Result<Option<Self>> {
         let format = Format::new(header, tiling)?;
         let format = UnitFormat::new(format, tiling.axes() as u32, device.info().shared_memory_per_block);
-        let Some((format, tables)) = format.and_then(|format| Some((format, format.tables(tiling)?))) else {
-            return Ok(None);
-        };
-        let (kernels, bytes) = (Kernels::load(device, format)?, 4 * tables.len() as u64);
-        Ok(Some(Self { kernels, format, schemes: stream.clone_htod(&tables).allocating(bytes)? }))
+        let Some(format) = format else { return Ok(None) };
+        let (kernels, tables) = (Kernels::load(device, format)?, format.tables()?);
+        let schemes = stream.clone_htod(tables).allocating(size_of_val(tables) as u64)?;
+        Ok(Some(Self { kernels, format, schemes }))
     }
 
     /// Decodes the ordinary tiles of a batch with a block for each multiprocessor, and lists the others.

@@ -1,6 +1,6 @@
 //! The plans of interpolation (`syncline_core::predict::interpolate`) of an array's tiles in device memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
 use syncline_core::array::ElementType;
@@ -50,13 +50,13 @@ impl InterpolationPlans {
     ) -> Result<Self> {
         match element_type {
             ElementType::F32 => {
-                let plans = HostPlans::<f32>::new(geometry, schemes);
+                let plans = RECENT_OF_FLOATS.get(&Form::new(geometry, schemes));
                 let step = |&(weights, neighbors, place): &_| FloatStep { weights, neighbors, place, unused: [0; 3] };
                 let steps: Vec<_> = plans.steps.iter().map(step).collect();
                 plans.copied(stream, Steps::Float(copied(stream, &steps)?))
             }
             ElementType::F64 => {
-                let plans = HostPlans::<f64>::new(geometry, schemes);
+                let plans = RECENT_OF_DOUBLES.get(&Form::new(geometry, schemes));
                 let step = |&(weights, neighbors, place): &_| DoubleStep { weights, neighbors, place, unused: [0; 3] };
                 let steps: Vec<_> = plans.steps.iter().map(step).collect();
                 plans.copied(stream, Steps::Double(copied(stream, &steps)?))
@@ -112,6 +112,51 @@ fn copied<T: DeviceRepr + ValidAsZeroBits>(stream: &Arc<CudaStream>, list: &[T])
     }
 }
 
+/// What plans are made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Form {
+    axes: usize,
+    schemes: Vec<Scheme>,
+    /// The extents of tiles that are clipped along each set of axes, with 0 along an axis if there are none.
+    extents: [[usize; 3]; PLANS_OF_SCHEME],
+}
+
+impl Form {
+    fn new(geometry: &Geometry, schemes: &[Scheme]) -> Self {
+        let (dims, side) = (geometry.dims(), geometry.unclipped_extent());
+        let extent = |clipped: usize, axis: usize| {
+            let (length, side) = (dims[axis + 1], side[axis] as u64);
+            let whole = if length < side { 0 } else { side };
+            (if clipped >> (2 - axis) & 1 == 0 { whole } else { length % side }) as usize
+        };
+        let extents = std::array::from_fn(|clipped| std::array::from_fn(|axis| extent(clipped, axis)));
+        Self { axes: geometry.axes(), schemes: schemes.to_vec(), extents }
+    }
+}
+
+static RECENT_OF_FLOATS: RecentPlans<f32> = RecentPlans(Mutex::new(Vec::new()));
+static RECENT_OF_DOUBLES: RecentPlans<f64> = RecentPlans(Mutex::new(Vec::new()));
+
+/// The plans that were asked for last, at the end the very last ones: to make them takes longer than a small array.
+struct RecentPlans<T>(Mutex<Vec<(Form, Arc<HostPlans<T>>)>>);
+
+impl<T: Real> RecentPlans<T> {
+    /// Most plans that are kept. They take up to a few hundred KiB each.
+    const MOST: usize = 8;
+
+    fn get(&self, form: &Form) -> Arc<HostPlans<T>> {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (form, plans) = match recent.iter().position(|(known, _)| known == form) {
+            Some(at) => recent.remove(at),
+            None => (form.clone(), Arc::new(HostPlans::new(form))),
+        };
+        let first = (recent.len() + 1).saturating_sub(Self::MOST);
+        recent.drain(..first);
+        recent.push((form, plans.clone()));
+        plans
+    }
+}
+
 /// The plans before they are copied.
 struct HostPlans<T> {
     heads: Vec<PlanHead>,
@@ -122,20 +167,13 @@ struct HostPlans<T> {
 }
 
 impl<T: Real> HostPlans<T> {
-    fn new(geometry: &Geometry, schemes: &[Scheme]) -> Self {
-        let (axes, dims, side) = (geometry.axes(), geometry.dims(), geometry.unclipped_extent());
+    fn new(form: &Form) -> Self {
         let mut all = Self { heads: Vec::new(), passes: Vec::new(), places: Vec::new(), steps: Vec::new() };
         for code in 1..=LARGEST_SCHEME {
-            let scheme = schemes.iter().find(|scheme| scheme.code() == code);
-            for clipped in 0..PLANS_OF_SCHEME {
-                // The extents of tiles that are clipped along these axes, with 0 along an axis if there are none.
-                let extent: [usize; 3] = std::array::from_fn(|axis| {
-                    let (length, side) = (dims[axis + 1], side[axis] as u64);
-                    let whole = if length < side { 0 } else { side };
-                    (if clipped >> (2 - axis) & 1 == 0 { whole } else { length % side }) as usize
-                });
+            let scheme = form.schemes.iter().find(|scheme| scheme.code() == code);
+            for &extent in &form.extents {
                 let scheme = scheme.filter(|_| !extent.contains(&0));
-                let head = scheme.map(|&scheme| all.push(&Plan::new(scheme, extent, axes), extent));
+                let head = scheme.map(|&scheme| all.push(&Plan::new(scheme, extent, form.axes), extent));
                 all.heads.push(head.unwrap_or_default());
             }
         }
@@ -205,6 +243,26 @@ impl<T: Real> HostPlans<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use syncline_core::array::Shape;
+
+    #[test]
+    fn plans_of_a_form_are_made_once_while_they_are_recent() {
+        let recent = RecentPlans::<f32>(Mutex::new(Vec::new()));
+        let form = |extent: u64| {
+            let geometry = Geometry::new(Shape::new(&[100, extent]).unwrap());
+            Form::new(&geometry, &[Scheme::from_code(1, 2).unwrap()])
+        };
+        let first = recent.get(&form(100));
+        // The tiles of both arrays have the same extents.
+        assert!(Arc::ptr_eq(&first, &recent.get(&form(132))));
+        for extent in 101..108 {
+            assert!(!Arc::ptr_eq(&first, &recent.get(&form(extent))), "{extent}");
+        }
+        assert!(Arc::ptr_eq(&first, &recent.get(&form(100))));
+        recent.get(&form(108));
+        assert_eq!(recent.0.lock().unwrap().len(), RecentPlans::<f32>::MOST);
+        assert!(!Arc::ptr_eq(&recent.get(&form(101)), &first) && Arc::ptr_eq(&first, &recent.get(&form(100))));
+    }
 
     #[test]
     fn numbers_of_groups_are_divided_exactly() {

@@ -1,7 +1,7 @@
 //! Tables of schemes for whole tiles that are interpolated point by point: where elements and codes are, and from which
 //! neighbors points are predicted.
 
-use syncline_core::geometry::{Geometry, MAX_TILE_ELEMENTS};
+use syncline_core::geometry::{MAX_TILE_ELEMENTS, TileSize};
 use syncline_core::predict::interpolate::{PassShape, Plan, Point, Scheme};
 use syncline_core::quantize::Real;
 use syncline_core::strips::STRIP_LEN;
@@ -47,15 +47,16 @@ fn class_words(element_bytes: usize) -> usize {
     element_bytes + 4
 }
 
-/// Returns the tables of all schemes, by their codes from 1 on; those of codes that no scheme has are empty. `None` if
-/// a plan has a form that the tables have not.
-pub fn tables<T: Real>(geometry: &Geometry) -> Option<Vec<u32>> {
+/// Returns the tables of all schemes of small tiles that extend along `axes` axes, by their codes from 1 on; those of
+/// codes that no scheme has are empty. `None` if a plan has a form that the tables have not.
+pub fn tables<T: Real>(axes: usize) -> Option<Vec<u32>> {
     let layout = Layout::new(size_of::<T>());
+    let extent = TileSize::Small.extent(axes, [u64::MAX; 3]);
     let mut all = Vec::new();
     for code in 1..=8 {
         let start = all.len();
-        if let Some(scheme) = Scheme::from_code(code, geometry.axes()) {
-            all.extend(table(&Plan::<T>::new(scheme, geometry.unclipped_extent(), geometry.axes()), layout)?);
+        if let Some(scheme) = Scheme::from_code(code, axes) {
+            all.extend(table(&Plan::<T>::new(scheme, extent, axes), layout)?);
         }
         all.resize(start + layout.words, 0);
     }
@@ -154,16 +155,14 @@ fn words_of<T: Real>(point: &Point<T>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use syncline_core::array::Shape;
 
     #[test]
     fn every_scheme_has_a_table() {
-        for (extents, schemes) in [(&[5000u64][..], 4), (&[70, 80], 8)] {
-            let geometry = Geometry::new(Shape::new(extents).unwrap());
+        for (axes, schemes) in [(1, 4), (2, 8)] {
             let layout = Layout::new(4);
-            let tables = tables::<f32>(&geometry).unwrap();
+            let tables = tables::<f32>(axes).unwrap();
             assert_eq!(tables.chunks(layout.words).filter(|table| table[0] > 0).count(), schemes);
-            assert!(super::tables::<f64>(&geometry).is_some());
+            assert!(super::tables::<f64>(axes).is_some());
         }
     }
 }

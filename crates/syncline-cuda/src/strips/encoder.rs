@@ -251,7 +251,7 @@ impl TileEncoder {
             count: CountKernels::load(device, unmeasured)?,
             codebooks: CodebookKernels::load(device)?,
             encode: EncodeKernels::load(device, variant)?,
-            schemes: variant.shape().tables(stream, geometry)?,
+            schemes: variant.shape().tables(stream)?,
             ordinary: match variant.measured {
                 true => None,
                 false => Some(OrdinaryEncoder::new(device, variant.shape())?),

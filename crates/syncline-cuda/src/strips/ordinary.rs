@@ -7,16 +7,15 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_core::array::ElementType;
 use syncline_core::container::MAX_CLASSES;
-use syncline_core::geometry::Geometry;
 use syncline_core::strips::{STRIP_LEN, SYMBOLS};
 
 use super::encoder::Work;
 use super::structs::{ChunkChoice, TileOutputs};
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
-use crate::predict::{lines, points};
+use crate::predict::{lines, points, whole_tiles};
 use crate::quantize::compiled_types;
 
 declare_kernels! {
@@ -101,15 +100,12 @@ impl OrdinaryShape {
     }
 
     /// Returns the tables of all schemes.
-    pub fn tables(self, stream: &Arc<CudaStream>, geometry: &Geometry) -> Result<CudaSlice<u32>> {
-        let tables = match (self.is_cube(), self.value_bytes()) {
-            _ if self.logarithm => Some(vec![0]), // Logarithms are not interpolated.
-            (true, _) => lines::tables(),
-            (false, 4) => points::tables::<f32>(geometry),
-            (false, _) => points::tables::<f64>(geometry),
+    pub fn tables(self, stream: &Arc<CudaStream>) -> Result<CudaSlice<u32>> {
+        let tables = match self.logarithm {
+            true => &[0], // Logarithms are not interpolated.
+            false => whole_tiles::tables(self.axes, self.value_bytes())?,
         };
-        let tables = tables.ok_or_else(|| CudaError::invalid("schemes are not as the kernels need them"))?;
-        stream.clone_htod(&tables).doing("copying the tables of schemes")
+        stream.clone_htod(tables).doing("copying the tables of schemes")
     }
 
     /// Warps of a block: as many as registers suffice for, and shared memory.

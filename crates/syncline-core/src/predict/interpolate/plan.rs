@@ -50,8 +50,10 @@ pub struct PassShape {
 struct Pass {
     axis: usize,
     distance: usize,
-    /// Indices in the tile of each line's points.
-    lines: Vec<Vec<usize>>,
+    /// Positions along the axis of the points of each line.
+    along: Vec<usize>,
+    /// Index in the tile of position 0 of each line.
+    starts: Vec<usize>,
 }
 
 impl<T: Real> Plan<T> {
@@ -73,41 +75,41 @@ impl<T: Real> Plan<T> {
         let lattice = anchors_along.each_ref().map(Vec::len);
         let anchors = places(&anchors_along, strides);
         let passes = passes(scheme, &levels, strides);
-        let lines_of = |pass: &Pass| -> Vec<usize> {
-            match axes {
-                // The line is as long as the tile: its values are shared among all strips.
-                1 => vec![1; pass.lines.iter().map(Vec::len).sum()],
-                _ => pass.lines.iter().map(Vec::len).collect(),
-            }
+        let lines_of = |pass: &Pass| match axes {
+            // The line is as long as the tile: its values are shared among all strips.
+            1 => vec![1; pass.starts.len() * pass.along.len()],
+            _ => vec![pass.along.len(); pass.starts.len()],
         };
         let lengths: Vec<Vec<usize>> =
             std::iter::once(vec![1; anchors.len()]).chain(passes.iter().map(lines_of)).collect();
         let mut codes = codes_in_strips(&lengths, count).into_iter();
         let anchor_codes = codes.by_ref().take(anchors.len()).collect();
-        let points = passes.iter().flat_map(|pass| pass.lines.iter().flatten().map(move |&place| (pass, place)));
-        let points = points.zip(codes).map(|((pass, place), code)| {
+        let mut points = Vec::with_capacity(count - anchors.len());
+        for pass in &passes {
             let stride = strides[pass.axis];
-            let at = place / stride % extent[pass.axis];
-            let near = neighbors(at, pass.distance, extent[pass.axis], scheme.is_cubic);
-            Point {
-                place: place as u16,
-                code,
-                neighbors: near.map(|(neighbor, _, _)| (place - at * stride + neighbor * stride) as u16),
-                weights: near.map(|(_, numerator, denominator)| T::nearest(numerator as f64 / denominator as f64)),
+            let near = |&at| (at, neighbors(at, pass.distance, extent[pass.axis], scheme.is_cubic));
+            let along: Vec<_> = pass.along.iter().map(near).collect();
+            for start in &pass.starts {
+                points.extend(along.iter().zip(codes.by_ref()).map(|((at, near), code)| Point {
+                    place: (start + at * stride) as u16,
+                    code,
+                    neighbors: near.map(|(neighbor, _)| (start + neighbor * stride) as u16),
+                    weights: near.map(|(_, weight)| weight),
+                }));
             }
-        });
+        }
         Self {
             lattice,
             anchors: anchors.iter().map(|&place| place as u16).collect(),
             anchor_codes,
-            points: points.collect(),
+            points,
             lines: match axes {
-                1 => passes.iter().map(|pass| pass.lines.iter().map(Vec::len).sum::<usize>() as u16).collect(),
-                _ => passes.iter().flat_map(|pass| pass.lines.iter().map(|line| line.len() as u16)).collect(),
+                1 => passes.iter().map(|pass| (pass.starts.len() * pass.along.len()) as u16).collect(),
+                _ => passes.iter().flat_map(|pass| vec![pass.along.len() as u16; pass.starts.len()]).collect(),
             },
             passes: passes
                 .iter()
-                .map(|Pass { axis, lines, .. }| PassShape { axis: *axis, lines: lines.len(), points: lines[0].len() })
+                .map(|pass| PassShape { axis: pass.axis, lines: pass.starts.len(), points: pass.along.len() })
                 .collect(),
             is_cubic: scheme.is_cubic,
         }
@@ -195,8 +197,7 @@ fn passes(scheme: Scheme, levels: &[Vec<usize>; 3], strides: [usize; 3]) -> Vec<
             if along.is_empty() || starts.is_empty() {
                 continue;
             }
-            let line = |start: &usize| along.iter().map(|at| start + at * strides[axis]).collect();
-            passes.push(Pass { axis, distance, lines: starts.iter().map(line).collect() });
+            passes.push(Pass { axis, distance, along, starts });
         }
     }
     passes
@@ -265,21 +266,23 @@ fn levels(extent: usize) -> Vec<usize> {
     levels
 }
 
-/// Returns the neighbors of a position along an axis, ascending, with their weights as fractions: the weights of the
-/// polynomial through the neighbors. A neighbor that does not exist is the one next to it with a weight of 0.
-fn neighbors(at: usize, distance: usize, extent: usize, is_cubic: bool) -> [(usize, i64, i64); MOST_NEIGHBORS] {
+/// Returns the neighbors of a position along an axis, ascending, with their weights: those of the polynomial through the
+/// neighbors. A neighbor that does not exist is the one next to it with a weight of 0.
+fn neighbors<T: Real>(at: usize, distance: usize, extent: usize, is_cubic: bool) -> [(usize, T); MOST_NEIGHBORS] {
     let last = extent - 1;
     let (before, after) = (at - distance, (at + distance).min(last));
     let far_before = at.checked_sub(3 * distance).filter(|_| is_cubic);
     let far_after = (is_cubic && after < last).then_some((at + 3 * distance).min(last));
-    let known: Vec<usize> = [far_before, Some(before), Some(after), far_after].into_iter().flatten().collect();
+    let known = [far_before, Some(before), Some(after), far_after];
     let away = |a: usize, b: usize| a as i64 - b as i64;
     let weight = |neighbor: usize| {
-        let others = || known.iter().copied().filter(move |&other| other != neighbor);
-        let numerator = others().map(|other| away(at, other)).product();
-        let denominator = others().map(|other| away(neighbor, other)).product();
-        (neighbor, numerator, denominator)
+        let (mut numerator, mut denominator) = (1, 1);
+        for other in known.into_iter().flatten().filter(|&other| other != neighbor) {
+            numerator *= away(at, other);
+            denominator *= away(neighbor, other);
+        }
+        (neighbor, T::nearest(numerator as f64 / denominator as f64))
     };
-    let far = |neighbor: Option<usize>, near: usize| neighbor.map_or((near, 0, 1), weight);
+    let far = |neighbor: Option<usize>, near: usize| neighbor.map_or((near, T::nearest(0.0)), weight);
     [far(far_before, before), weight(before), weight(after), far(far_after, after)]
 }
