@@ -1,9 +1,8 @@
 //! The Huffman stage: symbols of one or two bytes to a dense sequence of codewords and back.
 //!
 //! Symbols come in groups of K (64 or 128). A group that contains only the zero-bit symbol takes no bits. The other
-//! groups ("live") are coded with one codebook, or with one of up to four according to a class that encoder and decoder
-//! know. [`encode`](fn@encode) writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman
-//! stream".
+//! groups are coded, with one codebook or with one of up to four according to a class that encoder and decoder know.
+//! [`encode`](fn@encode) writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman stream".
 
 use std::fmt;
 use std::str::FromStr;

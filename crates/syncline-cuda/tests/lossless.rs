@@ -484,7 +484,7 @@ fn damage_is_found_where_the_cpu_finds_it() {
 fn damaged_indexes_are_found_where_the_cpu_finds_them() {
     let Some((device, stream)) = device() else { return };
     let mut tally = Tally::default();
-    // Planes of zeros have no live groups.
+    // Planes of zeros have no coded groups.
     let case = Case::new(ElementType::I64, &[17, 15, 18], Kind::Rows, Coder::LzssHuffman);
     let records = case.records(&case.bytes());
     for mutant in damage::index_mutants(&records[0]).into_iter().step_by(unless_tiny(1, 3)) {

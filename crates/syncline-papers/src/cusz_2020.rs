@@ -1,7 +1,7 @@
 //! Coarse-grained decoding as in cuSZ: Tian et al., "cuSZ: An Efficient GPU-Based Error-Bounded Lossy Compression
 //! Framework for Scientific Data", PACT 2020; the naive baseline of the IPDPS 2022 paper (Section III; Table V).
 //!
-//! Each thread decodes one independent chunk, symbol by symbol. A chunk is a block of the symbol index (32 live
+//! Each thread decodes one independent chunk, symbol by symbol. A chunk is a block of the symbol index (32 coded
 //! groups), or a whole stream without it. Launches `kernels/cusz_2020/decode.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]

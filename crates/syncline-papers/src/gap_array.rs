@@ -17,8 +17,8 @@ pub fn of_stream<S: Symbol>(stream: &Stream<'_, S>, symbols: &[S]) -> Vec<u8> {
     let lengths = stream.codebooks().first().map_or(&[][..], |codebook| codebook.lengths());
     let mut gaps = vec![0; stream.codeword_bits().div_ceil(SUBSEQUENCE_BITS) as usize];
     let mut end = 0;
-    let live = symbols.chunks(stream.group_len()).enumerate().filter(|&(group, _)| !stream.is_zero_bit(group));
-    for symbol in live.flat_map(|(_, symbols)| symbols) {
+    let coded = symbols.chunks(stream.group_len()).enumerate().filter(|&(group, _)| !stream.is_zero_bit(group));
+    for symbol in coded.flat_map(|(_, symbols)| symbols) {
         let start = end;
         end += u32::from(lengths[symbol.index()]);
         // No codeword is as long as a subsequence.

@@ -45,7 +45,7 @@ declare_kernels! {
         with FORMAT = format.constants(SEGMENT_SYMBOLS);
         with WRITE_THREADS = ENCODE_THREADS;
         fn gap_array_2020_encode(
-            symbols: CUdeviceptr as "const uint8_t *", spans: CUdeviceptr as "const StreamInput *", codewords: In<u32>,
+            symbols: CUdeviceptr as "const uint8_t *", inputs: CUdeviceptr as "const StreamInput *", codewords: In<u32>,
             segments_in_stream: u32, all: EncodeScratch, all_gaps: Out<u8>, gaps_in_stream: u32,
         );
     }
@@ -200,14 +200,14 @@ impl<S: syncline_cuda::huffman::Symbol> GapArrayEncoder<S> {
         {
             return Err(CudaError::invalid("the gap arrays of the batch do not fit"));
         }
-        let (spans, scratch) = (laid_out.spans(), laid_out.scratch(&stream));
+        let (inputs, scratch) = (laid_out.inputs(), laid_out.scratch(&stream));
         let codewords = input.codebooks.codewords();
         let grid = Grid::new(streams * segments.div_ceil(ENCODE_THREADS / 32), ENCODE_THREADS).early(true);
         let (symbols, _reads) = input.symbols.device_ptr(&stream);
         // SAFETY: the encoder has checked that streams lie in the input. A gap lies within its stream's codewords or at
         // their end, for which there is room, as checked above. The kernel waits at its start.
         unsafe {
-            launch!(self.gaps.gap_array_2020_encode on &stream, grid; symbols, spans, &codewords, segments, scratch,
+            launch!(self.gaps.gap_array_2020_encode on &stream, grid; symbols, inputs, &codewords, segments, scratch,
                 gaps, own)
         }?;
         self.encoder.finish(&stream, &mut laid_out, input.codebooks, encoded)

@@ -239,7 +239,7 @@ impl TunedWriter {
             // SAFETY: all arguments are views that this call holds, valid until the work queued on the frame's stream
             // is done, and that stream waits for this launch below. The kernel reads words within the bounds of the
             // descriptors, which `Decoding::check` compared with the buffers, and writes symbols only up to the number
-            // of live groups, to groups of the stream. The shared memory holds `room` symbols.
+            // of coded groups, to groups of the stream. The shared memory holds `room` symbols.
             unsafe {
                 launch!(kernels.shared_memory_tuning_2022_write on own_stream, grid; input, streams, sizes.streams,
                     codebooks, tables, symbols, map, entries, counts, starts, order, ends, own_class, room, sums,

@@ -78,26 +78,26 @@ fn check_gap_arrays(device: &Device, alphabet: u32, input: &[u16], what: &str) {
     let mut arena = Arena::new(stream.clone());
     let format = format(2, 7, alphabet, IndexKind::None);
     let groups = (input.len() >> 7) as u32;
-    let spans = cut(groups, alphabet as u16 / 2);
-    let batch = Batch::new(&stream, &format, &spans).unwrap();
+    let ranges = cut(groups, alphabet as u16 / 2);
+    let batch = Batch::new(&stream, &format, &ranges).unwrap();
     let on_device = stream.clone_htod(input).unwrap();
     let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
     let builder = BatchCodebooksBuilder::<u16>::new(device, &format).unwrap();
     builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), None, &batch, &mut codebooks).unwrap();
     let encoder = GapArrayEncoder::<u16>::new(device, &format).unwrap();
-    let most = spans.iter().map(|span| span.groups).max().unwrap();
+    let most = ranges.iter().map(|range| range.groups).max().unwrap();
     let own = encoder.gaps_in_stream(most) as usize;
-    let mut gaps = stream.clone_htod(&vec![0xA5_u8; spans.len() * own]).unwrap();
+    let mut gaps = stream.clone_htod(&vec![0xA5_u8; ranges.len() * own]).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
     let view = on_device.as_view();
     let symbols = EncodeInput { symbols: &view, classes: None, batch: &batch, codebooks: &codebooks };
     let mut frame = arena.frame().unwrap();
     encoder.launch(&mut frame, &symbols, most, &mut encoded, &mut gaps.as_view_mut()).unwrap();
     let gaps = stream.clone_dtoh(&gaps).unwrap();
-    for (i, (span, bytes)) in spans.iter().zip(encoded.read_streams(&stream).unwrap()).enumerate() {
+    for (i, (range, bytes)) in ranges.iter().zip(encoded.read_streams(&stream).unwrap()).enumerate() {
         let parsed = Stream::<u16>::parse(&bytes, "test").unwrap();
-        let first = (span.first_group as usize) << 7;
-        let own_input = &input[first..first + ((span.groups as usize) << 7)];
+        let first = (range.first_group as usize) << 7;
+        let own_input = &input[first..first + ((range.groups as usize) << 7)];
         let mut back = vec![0; own_input.len()];
         parsed.decoder(syncline_core::huffman::Decoder::Chunked, &[]).unwrap().decode(&mut back, 1).unwrap();
         assert!(back == own_input, "{what}, stream {i}: other symbols");

@@ -244,7 +244,7 @@ fn lying_headers_and_counts_are_errors() {
         u32::from_le_bytes(stream[at..at + 4].try_into().unwrap()) as usize
     };
     let section = |number: usize| (0..number).fold(tiles, |at, section| (at + length(section)).next_multiple_of(16));
-    // The section of codes: strips, live strips, codebooks, flags, and lengths.
+    // The section of codes: strips, coded strips, codebooks, flags, and lengths.
     let codes = section(4);
     for (at, value) in [(0, 0xff), (4, 0xff), (8, 7), (9, 2), (10, 1), (12, 0xff), (16, 0xff), (19, 0x80), (20, 0xff)] {
         fails(&[(codes + at, value)], "chunk 0");

@@ -7,7 +7,7 @@ use syncline_cuda::cudarc::driver::{CudaSlice, DeviceRepr};
 use syncline_cuda::device::Arena;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::encode::{
-    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamSpan,
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamRange,
 };
 use syncline_cuda::timing;
 use syncline_papers::gap_array_2020::GapArrayEncoder;
@@ -141,13 +141,13 @@ fn encode_all<S: Code>(gpu: &Gpu, input: &Input<'_, S>, index: IndexKind, free_g
     let symbol_bytes = <S as syncline_cuda::huffman::Symbol>::BYTES;
     let format = Format { symbol_bytes, group_log2: GROUP_LOG2, alphabet: S::ALPHABET, classes: false, index };
     let lengths: Vec<usize> = input.host.chunks(STREAM_SYMBOLS).map(<[S]>::len).collect();
-    let span = |(i, &length): (usize, &usize)| StreamSpan {
+    let range = |(i, &length): (usize, &usize)| StreamRange {
         first_group: ((i * STREAM_SYMBOLS) >> GROUP_LOG2) as u64,
         groups: (length >> GROUP_LOG2) as u32,
         free_symbol: input.free_symbol(free_groups),
     };
-    let spans: Vec<_> = lengths.iter().enumerate().map(span).collect();
-    let batch = Batch::new(&gpu.stream, &format, &spans)?;
+    let ranges: Vec<_> = lengths.iter().enumerate().map(range).collect();
+    let batch = Batch::new(&gpu.stream, &format, &ranges)?;
     let mut codebooks = BatchCodebooks::new(&gpu.stream, &batch)?;
     let builder = BatchCodebooksBuilder::new(&gpu.device, &format)?;
     let mut encoded = Encoded::new(&gpu.stream, &batch, batch.max_bytes())?;

@@ -90,11 +90,11 @@ impl TileSection {
         out.push(self.scheme);
         out.extend_from_slice(&self.predictors);
         out.extend_from_slice(&[flags, 0, 0, 0]);
-        let live = || tiles.iter().filter(|t| !t.constant);
+        let varying = || tiles.iter().filter(|t| !t.constant);
         pack_aligned::<1>(out, tiles.iter().map(|t| u8::from(t.constant)));
-        pack_aligned::<2>(out, live().map(|t| t.predictor));
+        pack_aligned::<2>(out, varying().map(|t| t.predictor));
         if self.classes {
-            pack_aligned::<2>(out, live().map(|t| t.class));
+            pack_aligned::<2>(out, varying().map(|t| t.class));
         }
         if masks {
             pack_aligned::<4>(out, tiles.iter().map(|t| t.mask as u8 | t.pattern << 2));
@@ -122,12 +122,12 @@ impl TileSection {
         // Memory: `tiles` comes from the chunk geometry and the bitmap that follows has a bit for each.
         let constant = unpack_aligned::<1>(&mut fields, tiles)?;
         let mut metas: Vec<TileMeta> = constant.map(|c| TileMeta { constant: c == 1, ..TileMeta::default() }).collect();
-        let live = metas.iter().filter(|t| !t.constant).count();
-        let live_metas = metas.iter_mut().filter(|t| !t.constant);
-        let predictors_of_tiles = unpack_aligned::<2>(&mut fields, live)?;
-        live_metas.zip(predictors_of_tiles).for_each(|(meta, predictor)| meta.predictor = predictor);
+        let varying = metas.iter().filter(|t| !t.constant).count();
+        let varying_tiles = metas.iter_mut().filter(|t| !t.constant);
+        let predictors_of_tiles = unpack_aligned::<2>(&mut fields, varying)?;
+        varying_tiles.zip(predictors_of_tiles).for_each(|(meta, predictor)| meta.predictor = predictor);
         if flags & CLASSES != 0 {
-            let classes = unpack_aligned::<2>(&mut fields, live)?;
+            let classes = unpack_aligned::<2>(&mut fields, varying)?;
             for (meta, class) in metas.iter_mut().filter(|t| !t.constant).zip(classes) {
                 meta.class = class;
             }

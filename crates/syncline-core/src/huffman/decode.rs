@@ -8,8 +8,8 @@ mod direct;
 mod indexed;
 mod interleaved;
 mod lookup;
+mod ranges;
 mod self_sync;
-mod spans;
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub struct StreamDecoder<'s, 'a, S> {
     lookups: Vec<Lookup>,
     /// Decoders that replace `lookups` if codewords are long.
     direct: Vec<Direct>,
-    /// Number of live groups before each run of 64 groups.
+    /// Number of coded groups before each run of 64 groups.
     ranks: Vec<u32>,
 }
 
@@ -93,13 +93,13 @@ impl<'a, S: Symbol> Stream<'a, S> {
     }
 
     fn ranks(&self) -> Vec<u32> {
-        let mut live = 0;
+        let mut coded = 0;
         let blocks = self.groups().div_ceil(64);
         (0..blocks)
             .map(|block| {
-                let before = live;
+                let before = coded;
                 let zero_bit: u32 = self.zero_bit.iter().skip(block * 8).take(8).map(|byte| byte.count_ones()).sum();
-                live += (self.groups() - block * 64).min(64) as u32 - zero_bit;
+                coded += (self.groups() - block * 64).min(64) as u32 - zero_bit;
                 before
             })
             .collect()
@@ -136,7 +136,7 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
     }
 
     /// Decodes the groups of `range` to `out`, which has exactly the length of their symbols, and returns the checksum
-    /// of the live groups. The sum ([`Checksum::add`]) over ranges that cover the stream is the argument of
+    /// of the coded groups. The sum ([`Checksum::add`]) over ranges that cover the stream is the argument of
     /// [`Stream::verify`].
     ///
     /// # Errors
@@ -159,9 +159,9 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         Error::corrupt(&*self.stream.place, "Huffman stream: a group of codewords does not end where the index says")
     }
 
-    /// Returns the number of live groups before group `group`.
+    /// Returns the number of coded groups before group `group`.
     fn rank(&self, group: usize) -> usize {
-        let Some(&before) = self.ranks.get(group / 64) else { return self.stream.live_groups() };
+        let Some(&before) = self.ranks.get(group / 64) else { return self.stream.coded_groups() };
         let block = group / 64 * 64;
         before as usize + (block..group).filter(|&g| !self.stream.is_zero_bit(g)).count()
     }

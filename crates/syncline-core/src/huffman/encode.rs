@@ -52,7 +52,7 @@ pub struct EncodeSummary {
     /// Groups.
     pub groups: u32,
     /// Groups with codewords.
-    pub live_groups: u32,
+    pub coded_groups: u32,
     /// Codebooks: 1, or 4 if the classes paid.
     pub codebooks: u8,
     /// The zero-bit symbol.
@@ -128,16 +128,16 @@ pub(super) fn finish<S: Symbol>(
 ) -> EncodeSummary {
     let group_len = 1 << options.group_log2;
     let mut header = Header {
-        groups: scratch.survey.live.len() as u32,
-        live_groups: scratch.starts.len() as u32 - 1,
+        groups: scratch.survey.are_coded.len() as u32,
+        coded_groups: scratch.starts.len() as u32 - 1,
         group_log2: options.group_log2,
         symbol_bytes: S::BYTES as u8,
         index: options.index,
         codebooks: codebooks.len() as u8,
         zero_bit_symbol: zero_bit,
         longest: codebooks.iter().map(|c| c.longest() as u8).max().unwrap_or(0),
-        has_zero_bit_groups: scratch.survey.live.contains(&false),
-        checksum: live_checksum(symbols, group_len, &scratch.survey.live),
+        has_zero_bit_groups: scratch.survey.are_coded.contains(&false),
+        checksum: checksum_of_coded(symbols, group_len, &scratch.survey.are_coded),
         bits,
         ..Header::default()
     };
@@ -152,7 +152,7 @@ fn write_stream(
     out: &mut Vec<u8>,
 ) -> EncodeSummary {
     let start = out.len();
-    let live = &scratch.survey.live;
+    let are_coded = &scratch.survey.are_coded;
     out.resize(start + Header::BYTES, 0);
     for codebook in codebooks {
         codebook.write(out);
@@ -160,7 +160,7 @@ fn write_stream(
     header.codebook_bytes = (out.len() - start - Header::BYTES) as u32;
     align(out, 4);
     if header.has_zero_bit_groups {
-        pack_values::<1>(live.iter().map(|&live| u8::from(!live)), out);
+        pack_values::<1>(are_coded.iter().map(|&is_coded| u8::from(!is_coded)), out);
     }
     align(out, 8);
     let before_index = out.len();
@@ -174,7 +174,7 @@ fn write_stream(
     out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
     EncodeSummary {
         groups: header.groups,
-        live_groups: header.live_groups,
+        coded_groups: header.coded_groups,
         codebooks: header.codebooks,
         zero_bit_symbol: header.zero_bit_symbol,
         codeword_bits: header.bits,
@@ -205,14 +205,14 @@ pub(super) fn choose_codebooks<S: Symbol>(
     *listed_bits = None;
     if class_count == 1 && usize::from(survey.largest) >= NARROW && symbols.len() <= MOST_LISTED {
         listed.clear();
-        let groups = symbols.chunks_exact(group_len).zip(&survey.live).filter(|(_, live)| **live);
+        let groups = symbols.chunks_exact(group_len).zip(&survey.are_coded).filter(|(_, is_coded)| **is_coded);
         groups.for_each(|(group, _)| listed.extend(group.iter().map(|&symbol| Into::<u16>::into(symbol))));
         let mut of_symbols = Vec::new();
         *listed_bits = Some(code_lengths_of_list(listed, lengths, &mut of_symbols));
         return vec![Codebook::new(of_symbols).expect("code lengths are complete")];
     }
     let counts = &mut counts[..class_count];
-    let class_of = |g: usize| survey.live[g].then(|| classes.get(g).copied().unwrap_or(0));
+    let class_of = |g: usize| survey.are_coded[g].then(|| classes.get(g).copied().unwrap_or(0));
     histogram::count(symbols, group_len, class_of, survey.largest, histogram, counts);
     total.clear();
     if class_count > 1 {
@@ -244,7 +244,7 @@ fn coded_bits(codebook: &Codebook, frequencies: &[u32]) -> u64 {
     codewords + 8 * bytes.len() as u64
 }
 
-/// Writes all codewords and their padding to `scratch.codewords`, the start of each live group and the end to
+/// Writes all codewords and their padding to `scratch.codewords`, the start of each coded group and the end to
 /// `scratch.starts`.
 pub(super) fn write_codewords<S: Symbol>(
     symbols: &[S],
@@ -267,7 +267,7 @@ pub(super) fn write_codewords<S: Symbol>(
     scratch.codewords.resize(BitWords::byte_len(bits) as usize, 0);
     scratch.starts.clear();
     let EncodeScratch { survey, starts, .. } = scratch;
-    let groups = Groups { symbols, group_len, classes, live: &survey.live, alphabet: largest + 1, starts };
+    let groups = Groups { symbols, group_len, classes, are_coded: &survey.are_coded, alphabet: largest + 1, starts };
     let writer = BitWriter::new(&mut scratch.codewords);
     let tables = &scratch.tables[..table_len];
     let written = match (entries == NARROW, longest <= 16) {
@@ -298,7 +298,7 @@ struct Groups<'a, S> {
     symbols: &'a [S],
     group_len: usize,
     classes: &'a [u8],
-    live: &'a [bool],
+    are_coded: &'a [bool],
     alphabet: usize,
     starts: &'a mut Vec<u32>,
 }
@@ -329,7 +329,7 @@ impl<S: Symbol, const ENTRIES: usize> Kernel for JoinedWriter<'_, S, ENTRIES> {
         let Writer { groups, tables, mut writer } = self.0;
         let mut pieces = Pieces::default();
         for (g, group) in groups.symbols.chunks_exact(groups.group_len).enumerate() {
-            if !groups.live[g] {
+            if !groups.are_coded[g] {
                 continue;
             }
             groups.starts.push(writer.position());
@@ -364,7 +364,7 @@ impl<S: Symbol, const ENTRIES: usize> Kernel for PairWriter<'_, S, ENTRIES> {
     fn run<I: InstructionSet>(self, _: I) -> u32 {
         let Writer { groups, tables, mut writer } = self.0;
         for (g, group) in groups.symbols.chunks_exact(groups.group_len).enumerate() {
-            if !groups.live[g] {
+            if !groups.are_coded[g] {
                 continue;
             }
             groups.starts.push(writer.position());
@@ -379,17 +379,17 @@ impl<S: Symbol, const ENTRIES: usize> Kernel for PairWriter<'_, S, ENTRIES> {
     }
 }
 
-fn live_checksum<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool]) -> Checksum {
-    simd::run(LiveChecksum { symbols, group_len, live })
+fn checksum_of_coded<S: Symbol>(symbols: &[S], group_len: usize, are_coded: &[bool]) -> Checksum {
+    simd::run(ChecksumOfCoded { symbols, group_len, are_coded })
 }
 
-struct LiveChecksum<'a, S> {
+struct ChecksumOfCoded<'a, S> {
     symbols: &'a [S],
     group_len: usize,
-    live: &'a [bool],
+    are_coded: &'a [bool],
 }
 
-impl<S: Symbol> Kernel for LiveChecksum<'_, S> {
+impl<S: Symbol> Kernel for ChecksumOfCoded<'_, S> {
     type Output = Checksum;
 
     #[inline(always)]
@@ -397,7 +397,7 @@ impl<S: Symbol> Kernel for LiveChecksum<'_, S> {
         let mut total = Checksum::default();
         let mut first = 0;
         let groups = self.symbols.chunks_exact(self.group_len);
-        for (group, _) in groups.zip(self.live).filter(|&(_, &live)| live) {
+        for (group, _) in groups.zip(self.are_coded).filter(|&(_, &is_coded)| is_coded) {
             total.add(Checksum::of(group, first));
             first += self.group_len as u32;
         }

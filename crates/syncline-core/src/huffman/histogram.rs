@@ -22,11 +22,11 @@ pub struct HistogramScratch {
     wide: Vec<u32>,
 }
 
-/// Which groups are live, and the largest symbol there is.
+/// Which groups are coded, and the largest symbol there is.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// For each group whether it has a symbol that is not the zero-bit one.
-    pub live: Vec<bool>,
+    pub are_coded: Vec<bool>,
     /// The largest symbol (0 if there is none).
     pub largest: u16,
 }
@@ -34,8 +34,8 @@ pub struct Survey {
 impl Survey {
     /// Surveys groups of `group_len` symbols.
     pub fn fill<S: Symbol>(&mut self, symbols: &[S], group_len: usize, zero_bit: S) {
-        self.live.clear();
-        self.largest = simd::run(SurveyKernel { symbols, group_len, zero_bit, live: &mut self.live });
+        self.are_coded.clear();
+        self.largest = simd::run(SurveyKernel { symbols, group_len, zero_bit, are_coded: &mut self.are_coded });
     }
 }
 
@@ -43,7 +43,7 @@ struct SurveyKernel<'a, S> {
     symbols: &'a [S],
     group_len: usize,
     zero_bit: S,
-    live: &'a mut Vec<bool>,
+    are_coded: &'a mut Vec<bool>,
 }
 
 impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
@@ -53,7 +53,7 @@ impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
     fn run<I: InstructionSet>(self, _: I) -> u16 {
         let zero_bit: u16 = self.zero_bit.into();
         let mut largest = 0;
-        self.live.extend(self.symbols.chunks_exact(self.group_len).map(|group| {
+        self.are_coded.extend(self.symbols.chunks_exact(self.group_len).map(|group| {
             let mut differences = 0u16;
             for &symbol in group {
                 let symbol: u16 = symbol.into();
@@ -166,7 +166,7 @@ mod tests {
         symbols[255] = 0;
         let mut survey = Survey::default();
         survey.fill(&symbols, 64, 7);
-        assert_eq!((survey.live.as_slice(), survey.largest), (&[false, true, false, true][..], 9));
+        assert_eq!((survey.are_coded.as_slice(), survey.largest), (&[false, true, false, true][..], 9));
         survey.fill(&[0u16; 64], 64, 0);
         assert_eq!(survey.largest, 0);
         let mut scratch = HistogramScratch::default();

@@ -2,15 +2,15 @@
 
 use crate::bits::pack;
 
-/// Returns the minimum and the maximum number of bytes of the symbol index of `groups` live groups whose lengths differ
-/// by at most `spread` bits.
+/// Returns the minimum and the maximum number of bytes of the symbol index of `groups` coded groups whose lengths
+/// differ by at most `spread` bits.
 pub fn starts_bytes(groups: usize, spread: usize) -> (usize, usize) {
     let blocks = groups.div_ceil(pack::BLOCK);
     let width = (usize::BITS - spread.leading_zeros()) as usize;
     (blocks * 8, blocks * (8 + width * 4))
 }
 
-/// Appends the symbol index of live groups that start at `starts[..n]`; `starts[n]` is the number of bits of all.
+/// Appends the symbol index of coded groups that start at `starts[..n]`; `starts[n]` is the number of bits of all.
 pub fn write_starts(starts: &[u32], out: &mut Vec<u8>) {
     let groups = starts.len() - 1;
     let mut deltas = Vec::new();
@@ -31,7 +31,7 @@ pub fn write_starts(starts: &[u32], out: &mut Vec<u8>) {
     out.extend_from_slice(&deltas);
 }
 
-/// Reads the symbol index of `groups` live groups: the start of each, then `bits`, the number of bits of all.
+/// Reads the symbol index of `groups` coded groups: the start of each, then `bits`, the number of bits of all.
 ///
 /// # Errors
 /// What contradicts itself: lengths that do not add up, deltas out of place, bytes left over.

@@ -38,9 +38,10 @@ impl Plan {
     pub fn measure<S: Symbol>(&mut self, symbols: &[S], scratch: &mut EncodeScratch) -> usize {
         if self.index.0 < self.index.1 {
             let EncodeScratch { starts, codewords: bytes, .. } = scratch;
-            let (group_len, live, codebook) = (1 << self.options.group_log2, &self.survey.live, &self.codebook);
+            let (group_len, are_coded, codebook) =
+                (1 << self.options.group_log2, &self.survey.are_coded, &self.codebook);
             starts.clear();
-            simd::run(Measuring { symbols, group_len, live, codebook, starts });
+            simd::run(Measuring { symbols, group_len, are_coded, codebook, starts });
             bytes.clear();
             index::write_starts(starts, bytes);
             self.index = (bytes.len(), bytes.len());
@@ -74,8 +75,8 @@ pub fn plan_zero_bit_groups<S: Symbol>(
     options: &EncodeOptions,
     scratch: &mut EncodeScratch,
 ) -> Plan {
-    scratch.survey.live.clear();
-    scratch.survey.live.resize(groups, false);
+    scratch.survey.are_coded.clear();
+    scratch.survey.are_coded.resize(groups, false);
     scratch.survey.largest = zero_bit;
     plan_surveyed::<S>(&[], 1 << options.group_log2, zero_bit, options, scratch)
 }
@@ -94,16 +95,16 @@ fn plan_surveyed<S: Symbol>(
     bytes.clear();
     codebook.write(bytes);
     let mut length = Header::BYTES + bytes.len().next_multiple_of(4);
-    if survey.live.contains(&false) {
-        length += survey.live.len().div_ceil(8);
+    if survey.are_coded.contains(&false) {
+        length += survey.are_coded.len().div_ceil(8);
     }
     let before_index = length.next_multiple_of(8);
     let index = match options.index {
         IndexKind::None => (0, 0),
         IndexKind::Symbol => {
-            let live = survey.live.iter().filter(|&&live| live).count();
+            let coded = survey.are_coded.iter().filter(|&&is_coded| is_coded).count();
             let shortest = codebook.counts().iter().position(|&count| count > 0).unwrap_or(0);
-            index::starts_bytes(live, group_len * (codebook.longest() as usize - shortest))
+            index::starts_bytes(coded, group_len * (codebook.longest() as usize - shortest))
         }
     };
     Plan { options: *options, zero_bit, survey: std::mem::take(survey), codebook, bits, before_index, index }
@@ -130,11 +131,11 @@ pub fn write_plan<S: Symbol>(
     summary
 }
 
-/// Finds the start of the codewords of each live group, and their end.
+/// Finds the start of the codewords of each coded group, and their end.
 struct Measuring<'a, S> {
     symbols: &'a [S],
     group_len: usize,
-    live: &'a [bool],
+    are_coded: &'a [bool],
     codebook: &'a Codebook,
     starts: &'a mut Vec<u32>,
 }
@@ -146,7 +147,9 @@ impl<S: Symbol> Kernel for Measuring<'_, S> {
     fn run<I: InstructionSet>(self, _: I) {
         let lengths = self.codebook.lengths();
         let mut start = 0;
-        for (group, _) in self.symbols.chunks_exact(self.group_len).zip(self.live).filter(|&(_, &live)| live) {
+        for (group, _) in
+            self.symbols.chunks_exact(self.group_len).zip(self.are_coded).filter(|&(_, &is_coded)| is_coded)
+        {
             self.starts.push(start);
             start += group.iter().map(|symbol| u32::from(lengths[symbol.index()])).sum::<u32>();
         }

@@ -18,7 +18,7 @@ pub const HEADER_BYTES: usize = Header::BYTES;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
     pub groups: u32,
-    pub live_groups: u32,
+    pub coded_groups: u32,
     pub group_log2: u8,
     pub symbol_bytes: u8,
     pub index: IndexKind,
@@ -39,7 +39,7 @@ impl Header {
         let mut bytes = [0; Self::BYTES];
         let mut put = |at: usize, number: u32| bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
         put(0, self.groups);
-        put(4, self.live_groups);
+        put(4, self.coded_groups);
         put(8, u32::from_le_bytes([self.group_log2, self.symbol_bytes, self.index as u8, self.codebooks]));
         let [low, high] = self.zero_bit_symbol.to_le_bytes();
         put(12, u32::from_le_bytes([low, high, self.longest, self.has_zero_bit_groups.into()]));
@@ -56,7 +56,7 @@ impl Header {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let header = Self {
             groups: word(0),
-            live_groups: word(4),
+            coded_groups: word(4),
             group_log2: bytes[8],
             symbol_bytes: bytes[9],
             index: IndexKind::from_code(bytes[10]).ok_or("unknown index kind")?,
@@ -70,7 +70,7 @@ impl Header {
             index_bytes: word(32),
         };
         let codebooks_allowed = if header.index == IndexKind::Symbol { MAX_CLASSES } else { 1 };
-        let live_symbols = u64::from(header.live_groups) << (header.group_log2 & 7);
+        let coded_symbols = u64::from(header.coded_groups) << (header.group_log2 & 7);
         let problems = [
             (!matches!(header.group_log2, 6 | 7), "groups of neither 64 nor 128 symbols"),
             (header.symbol_bytes as usize != symbol_bytes, "symbols of another width"),
@@ -79,14 +79,17 @@ impl Header {
             (u32::from(header.longest) > MAX_LENGTH, "codewords too long"),
             (bytes[15] > 1 || word(36) != 0, "unknown flags"),
             (u64::from(header.groups) << (header.group_log2 & 7) > MAX_SYMBOLS as u64, "too many groups"),
-            (header.live_groups > header.groups, "more live groups than groups"),
+            (header.coded_groups > header.groups, "more coded groups than groups"),
             (
-                header.has_zero_bit_groups == (header.live_groups == header.groups),
-                "zero-bit groups and live groups do not add up",
+                header.has_zero_bit_groups == (header.coded_groups == header.groups),
+                "zero-bit groups and coded groups do not add up",
             ),
-            ((header.live_groups == 0) != (header.longest == 0), "codewords without live groups, or the reverse"),
-            (u64::from(header.bits) < live_symbols, "less than a bit for each symbol"),
-            (u64::from(header.bits) > live_symbols * u64::from(header.longest), "more codeword bits than symbols need"),
+            ((header.coded_groups == 0) != (header.longest == 0), "codewords without coded groups, or the reverse"),
+            (u64::from(header.bits) < coded_symbols, "less than a bit for each symbol"),
+            (
+                u64::from(header.bits) > coded_symbols * u64::from(header.longest),
+                "more codeword bits than symbols need",
+            ),
         ];
         match problems.iter().find(|p| p.0) {
             Some(&(_, problem)) => Err(problem),
@@ -103,7 +106,7 @@ pub struct Stream<'a, S> {
     pub(super) codebooks: Vec<Codebook>,
     /// Bitmap of zero-bit groups; empty if there is none.
     pub(super) zero_bit: &'a [u8],
-    /// For each live group where it starts, and the end; only with the symbol index.
+    /// For each coded group where it starts, and the end; only with the symbol index.
     pub(super) starts: Vec<u32>,
     pub(super) words: BitWords<'a>,
     byte_len: usize,
@@ -136,7 +139,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
         let codebooks = parse_codebooks::<S>(codebook_bytes, &header, place)?;
         check_bitmap(zero_bit, &header).map_err(bad)?;
         let starts = match header.index {
-            IndexKind::Symbol => index::read_starts(index, header.live_groups, header.bits).map_err(bad)?,
+            IndexKind::Symbol => index::read_starts(index, header.coded_groups, header.bits).map_err(bad)?,
             IndexKind::None if index.is_empty() => Vec::new(),
             IndexKind::None => return Err(bad("an unexpected index")),
         };
@@ -165,8 +168,8 @@ impl<'a, S: Symbol> Stream<'a, S> {
     }
 
     /// Returns the number of groups that have codewords.
-    pub fn live_groups(&self) -> usize {
-        self.header.live_groups as usize
+    pub fn coded_groups(&self) -> usize {
+        self.header.coded_groups as usize
     }
 
     /// Returns the symbol of zero-bit groups.
@@ -209,7 +212,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
         self.codebooks.len() > 1
     }
 
-    /// Returns the length of the longest codeword in bits, 0 if no group is live.
+    /// Returns the length of the longest codeword in bits, 0 if no group is coded.
     pub fn longest_codeword(&self) -> u32 {
         self.header.longest.into()
     }
@@ -219,12 +222,12 @@ impl<'a, S: Symbol> Stream<'a, S> {
         std::array::from_fn(|length| self.codebooks.iter().map(|c| c.counts()[length]).sum())
     }
 
-    /// Returns the checksum of all live symbols in order, as written by the encoder.
+    /// Returns the checksum of all symbols of coded groups in order, as written by the encoder.
     pub fn checksum(&self) -> Checksum {
         self.header.checksum
     }
 
-    /// Compares the checksum of all live symbols with what the encoder wrote.
+    /// Compares the checksum of all symbols of coded groups with what the encoder wrote.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if they differ.
@@ -280,7 +283,7 @@ fn check_bitmap(zero_bit: &[u8], header: &Header) -> Check<()> {
     let set: u32 = zero_bit.iter().map(|byte| byte.count_ones()).sum();
     let used_in_last = header.groups % 8;
     let padding = if used_in_last == 0 { 0 } else { zero_bit.last().map_or(0, |last| last >> used_in_last) };
-    if set != header.groups - header.live_groups || padding != 0 {
+    if set != header.groups - header.coded_groups || padding != 0 {
         return Err("the bitmap does not have as many zero-bit groups as the header");
     }
     Ok(())

@@ -99,7 +99,7 @@ fn round_trip<S: Symbol>(
         let mut planned = Vec::new();
         write_plan(symbols, plan, scratch, &mut planned);
         assert!(planned == bytes, "{what}, {options:?}");
-        if summary.live_groups == 0 {
+        if summary.coded_groups == 0 {
             let plan = plan_zero_bit_groups::<S>(summary.groups as usize, summary.zero_bit_symbol, options, scratch);
             planned.clear();
             write_plan::<S>(&[], plan, scratch, &mut planned);
@@ -216,10 +216,10 @@ fn damaged_long_streams() {
 fn given_zero_bit_symbol_is_used() {
     let mut symbols = vec![512u16; 128 * 10];
     symbols[200] = 3;
-    for (zero_bit, live) in [(512, 1), (3, 10), (65535, 10)] {
+    for (zero_bit, coded) in [(512, 1), (3, 10), (65535, 10)] {
         let options = EncodeOptions { zero_bit_symbol: Some(zero_bit), ..EncodeOptions::default() };
         let (_, summary) = round_trip("given zero-bit symbol", &symbols, &[], &options);
-        assert_eq!((summary.zero_bit_symbol, summary.live_groups, summary.groups), (zero_bit, live, 10));
+        assert_eq!((summary.zero_bit_symbol, summary.coded_groups, summary.groups), (zero_bit, coded, 10));
     }
 }
 
@@ -367,7 +367,7 @@ fn refuses_moved_groups<S: Symbol>(groups: &[(u16, usize)], moved: usize) {
     let options = EncodeOptions { index: IndexKind::Symbol, group_log2: 7, zero_bit_symbol };
     encode(&symbols, &[], &options, &mut EncodeScratch::default(), &mut bytes);
     let stream = Stream::<S>::parse(&bytes, "test").unwrap();
-    assert_eq!(stream.live_groups(), stream.groups());
+    assert_eq!(stream.coded_groups(), stream.groups());
     let (mut starts, mut index) = (stream.starts.clone(), Vec::new());
     starts[moved + 1] += (starts[moved + 1] - starts[moved]) / 128;
     index::write_starts(&starts, &mut index);

@@ -78,7 +78,7 @@ impl ChunkReport {
         let stream = CodeStream::parse(section, strips, tiles.codebooks(), &context.place)?;
         let [codewords, codebooks, index] = stream.part_bytes();
         self.groups += strips as u64;
-        self.free_groups += strips as u64 - u64::from(stream.live_strips());
+        self.free_groups += strips as u64 - u64::from(stream.coded_strips());
         self.codeword_bytes += codewords;
         self.codebook_bytes += codebooks;
         self.index_bytes += index;
@@ -92,7 +92,7 @@ impl ChunkReport {
     pub(super) fn add_stream<S: Symbol>(&mut self, section: &[u8], place: &str) -> Result<()> {
         let stream = Stream::<S>::parse(section, place)?;
         self.groups += stream.groups() as u64;
-        self.free_groups += (stream.groups() - stream.live_groups()) as u64;
+        self.free_groups += (stream.groups() - stream.coded_groups()) as u64;
         self.codeword_bytes += u64::from(stream.codeword_bits().div_ceil(8));
         self.codebook_bytes += stream.codebook_bytes() as u64;
         self.index_bytes += stream.index_bytes() as u64;

@@ -76,7 +76,7 @@ impl StreamWriter {
         index::write(&self.lengths, out);
         let header = Header {
             strips: self.zeros.len() as u32,
-            live_strips: self.lengths.len() as u32,
+            coded_strips: self.lengths.len() as u32,
             codebooks: codebooks.len() as u8,
             flags: if has_zeros { ZERO_STRIPS } else { 0 },
             codebook_bytes,
@@ -112,7 +112,7 @@ impl Kernel for Write<'_, '_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     strips: u32,
-    live_strips: u32,
+    coded_strips: u32,
     codebooks: u8,
     flags: u8,
     codebook_bytes: u32,
@@ -127,7 +127,7 @@ impl Header {
     fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.strips.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.live_strips.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.coded_strips.to_le_bytes());
         bytes[8..12].copy_from_slice(&[self.codebooks, self.flags, 0, 0]);
         bytes[12..16].copy_from_slice(&self.codebook_bytes.to_le_bytes());
         bytes[Self::BITS_AT..20].copy_from_slice(&self.bits.to_le_bytes());
@@ -144,7 +144,7 @@ pub struct CodeStream<'a> {
     lengths: [u32; LENGTHS],
     /// Place of each strip among those that are not zeros only, `None` for a strip of zeros.
     ranks: Vec<Option<u32>>,
-    /// The first bit of each live strip, and the end of the last one.
+    /// The first bit of each coded strip, and the end of the last one.
     starts: Vec<u32>,
     words: BitWords<'a>,
     /// Where the codewords start in the section.
@@ -170,10 +170,10 @@ impl<'a> CodeStream<'a> {
     pub fn parse(section: &'a [u8], strips: usize, codebooks: usize, place: &'a str) -> Result<Self> {
         let bad = |what: &str| Error::corrupt(place, format!("codes: {what}"));
         let mut fields = Fields::new(section, place);
-        let (count, live_strips) = (fields.u32()?, fields.u32()?);
+        let (count, coded_strips) = (fields.u32()?, fields.u32()?);
         let (books, flags, reserved) = (fields.u8()?, fields.u8()?, fields.u16()?);
         let (codebook_bytes, bits, index_bytes) = (fields.u32()?, fields.u32()?, fields.u32()?);
-        let header = Header { strips: count, live_strips, codebooks: books, flags, codebook_bytes, bits, index_bytes };
+        let header = Header { strips: count, coded_strips, codebooks: books, flags, codebook_bytes, bits, index_bytes };
         if count as usize != strips {
             return Err(bad("the number of strips does not fit the tiles"));
         }
@@ -197,10 +197,10 @@ impl<'a> CodeStream<'a> {
                 (!is_zero).then_some(rank)
             })
             .collect();
-        if next != live_strips {
+        if next != coded_strips {
             return Err(bad("the strips of zeros and the others do not add up"));
         }
-        let starts = index::read(fields.take(index_bytes as usize)?, live_strips as usize, bits).map_err(bad)?;
+        let starts = index::read(fields.take(index_bytes as usize)?, coded_strips as usize, bits).map_err(bad)?;
         fields.align(16)?;
         let words_at = fields.position();
         let words = BitWords::new(fields.rest(), bits).ok_or_else(|| bad("wrong length of the codewords"))?;
@@ -212,9 +212,9 @@ impl<'a> CodeStream<'a> {
     /// # Panics
     /// There are no such strips.
     pub fn bytes_of(&self, strips: Range<usize>) -> Range<usize> {
-        let mut live = self.ranks[strips].iter().flatten();
-        let Some(&first) = live.next() else { return self.words_at..self.words_at };
-        let last = live.next_back().copied().unwrap_or(first);
+        let mut coded = self.ranks[strips].iter().flatten();
+        let Some(&first) = coded.next() else { return self.words_at..self.words_at };
+        let last = coded.next_back().copied().unwrap_or(first);
         let (start, end) = (self.starts[first as usize], self.starts[last as usize + 1]);
         self.words_at + start as usize / 32 * 4..self.words_at + (end as usize).div_ceil(32) * 4
     }
@@ -291,8 +291,8 @@ impl<'a> CodeStream<'a> {
     }
 
     /// Returns the number of strips that are not zeros only.
-    pub fn live_strips(&self) -> u32 {
-        self.header.live_strips
+    pub fn coded_strips(&self) -> u32 {
+        self.header.coded_strips
     }
 
     /// Returns the number of codewords of each length, over all codebooks.

@@ -24,14 +24,14 @@ struct Counts {
     uint64_t sizes;   // bits, and verbatim values
 
     __device__ inline Counts() : numbers(0), sizes(0) {}
-    __device__ inline Counts(uint32_t meta, uint32_t strips, uint32_t live_strips, uint32_t bits)
-        : numbers(uint64_t(!meta_constant(meta)) | uint64_t(bits > 0) << 16 | uint64_t(live_strips) << 32 |
+    __device__ inline Counts(uint32_t meta, uint32_t strips, uint32_t coded_strips, uint32_t bits)
+        : numbers(uint64_t(!meta_constant(meta)) | uint64_t(bits > 0) << 16 | uint64_t(coded_strips) << 32 |
                   uint64_t(strips) << 48),
           sizes(bits | uint64_t(meta_verbatim(meta)) << 32) {}
 
-    __device__ inline uint32_t live() const { return uint32_t(numbers) & 0xFFFF; }
+    __device__ inline uint32_t varying() const { return uint32_t(numbers) & 0xFFFF; }
     __device__ inline uint32_t spans() const { return uint32_t(numbers >> 16) & 0xFFFF; }
-    __device__ inline uint32_t live_strips() const { return uint32_t(numbers >> 32) & 0xFFFF; }
+    __device__ inline uint32_t coded_strips() const { return uint32_t(numbers >> 32) & 0xFFFF; }
     __device__ inline uint32_t strips() const { return uint32_t(numbers >> 48); }
     __device__ inline uint32_t bits() const { return uint32_t(sizes); }
     __device__ inline uint32_t verbatim() const { return uint32_t(sizes >> 32); }
@@ -66,8 +66,8 @@ __device__ inline void put_bits(uint32_t *words, uint32_t at, uint64_t bits) {
     }
 }
 
-// Packs what section 0 has of a tile. `live` tiles that are not constant are before it. Called by whole warps.
-__device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, uint32_t meta, uint32_t live) {
+// Packs what section 0 has of a tile. `varying` tiles that are not constant are before it. Called by whole warps.
+__device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, uint32_t meta, uint32_t varying) {
     const bool exists = tile < tiles;
     const uint32_t constant = __ballot_sync(ALL_LANES, exists && meta_constant(meta)),
                    filled = __ballot_sync(ALL_LANES, exists && !meta_empty(meta));
@@ -79,8 +79,8 @@ __device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, 
         return;
     }
     if (!meta_constant(meta)) {
-        put_bits(shared.predictors, 2 * live, meta_predictor(meta));
-        put_bits(shared.classes, 2 * live, meta_class(meta));
+        put_bits(shared.predictors, 2 * varying, meta_predictor(meta));
+        put_bits(shared.classes, 2 * varying, meta_class(meta));
     }
     put_bits(shared.masks, 4 * tile, meta_mask(meta));
     put_bits(shared.signs, 2 * tile, meta_sign(meta));
@@ -106,15 +106,15 @@ __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, co
         TileFacts facts = {0, 0, 0, 1};
         uint32_t strips = 0;
         const uint16_t *bits = encoded.strip_bits + uint64_t(first + tile) * geometry.strip_slots;
-        uint64_t live = 0;
+        uint64_t coded = 0;
         if (tile < tiles) {
             facts = encoded.facts[first + tile];
             strips = strips_of(facts.meta, geometry.tile(batch.first_tile + first + tile).elements());
             for (uint32_t strip = 0; strip < strips; ++strip) {
-                live |= uint64_t(bits[strip] != 0) << strip;
+                coded |= uint64_t(bits[strip] != 0) << strip;
             }
         }
-        const Counts own(facts.meta, strips, __popcll(live), facts.bits);
+        const Counts own(facts.meta, strips, __popcll(coded), facts.bits);
         uint64_t all_numbers, all_sizes;
         Counts at;
         at.numbers =
@@ -122,7 +122,7 @@ __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, co
         at.sizes = before.sizes + block_exclusive_sum<THREADS, uint64_t>(own.sizes, shared.warp_sums, all_sizes);
         before.numbers += all_numbers;
         before.sizes += all_sizes;
-        pack_tile(shared, tile, tiles, facts.meta, at.live());
+        pack_tile(shared, tile, tiles, facts.meta, at.varying());
         if (tile >= tiles) {
             continue;
         }
@@ -130,9 +130,9 @@ __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, co
         if (facts.bits > 0) {
             spans[at.spans()] = {at.bits(), facts.word};
         }
-        put_bits(shared.zeros, at.strips(), ~live & ((uint64_t(1) << strips) - 1));
-        for (uint32_t next = at.live_strips(); live != 0; live &= live - 1) {
-            lengths[next++] = bits[__ffsll(int64_t(live)) - 1];
+        put_bits(shared.zeros, at.strips(), ~coded & ((uint64_t(1) << strips) - 1));
+        for (uint32_t next = at.coded_strips(); coded != 0; coded &= coded - 1) {
+            lengths[next++] = bits[__ffsll(int64_t(coded)) - 1];
         }
     }
     if (threadIdx.x == 0) {
@@ -183,8 +183,8 @@ __device__ inline void copy_words(uint32_t *to, const uint32_t *from, uint32_t c
 }
 
 // Writes section 0 to a head. Returns its words.
-__device__ inline uint32_t write_tiles(const Shared &shared, const ChunkChoice &choice, uint32_t tiles, uint32_t live,
-                                       uint32_t flags, uint32_t *to) {
+__device__ inline uint32_t write_tiles(const Shared &shared, const ChunkChoice &choice, uint32_t tiles,
+                                       uint32_t varying, uint32_t flags, uint32_t *to) {
     if (threadIdx.x == 0) {
         to[0] = tiles;
         to[1] = choice.scheme | choice.predictors[0] << 8 | choice.predictors[1] << 16 | choice.predictors[2] << 24;
@@ -196,9 +196,9 @@ __device__ inline uint32_t write_tiles(const Shared &shared, const ChunkChoice &
         words += count;
     };
     add(shared.constant, ceil_div(tiles, 32));
-    add(shared.predictors, ceil_div(2 * live, 32));
+    add(shared.predictors, ceil_div(2 * varying, 32));
     if (flags & FLAG_CLASSES) {
-        add(shared.classes, ceil_div(2 * live, 32));
+        add(shared.classes, ceil_div(2 * varying, 32));
     }
     if (flags & FLAG_MASKS) {
         add(shared.masks, ceil_div(4 * tiles, 32));
@@ -257,10 +257,10 @@ struct IndexBlock {
 // Writes the section of codes to a head, but for its codewords. Returns its words, a multiple of four.
 __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice, const uint8_t *codebooks,
                                        const uint16_t *lengths, const Counts &all, uint32_t *to) {
-    const uint32_t live = all.live_strips(), blocks = ceil_div(live, WARP);
-    const bool has_zeros = live < all.strips();
+    const uint32_t coded = all.coded_strips(), blocks = ceil_div(coded, WARP);
+    const bool has_zeros = coded < all.strips();
     for (uint32_t block = warp_id(); block < blocks; block += WARPS) {
-        const IndexBlock own(lengths, block, live);
+        const IndexBlock own(lengths, block, coded);
         if (lane_id() == 0) {
             shared.descriptors[block] = own.descriptor;
         }
@@ -273,7 +273,7 @@ __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice
     const uint32_t codebook_words = ceil_div(of_classes + of_bitmaps, 4), descriptor_words = ceil_div(blocks, 2);
     if (threadIdx.x == 0) {
         to[0] = all.strips();
-        to[1] = live;
+        to[1] = coded;
         to[2] = (choice.classes + shared.bitmaps) | (has_zeros ? FLAG_ZERO_STRIPS << 8 : 0);
         to[3] = of_classes + of_bitmaps;
         to[4] = all.bits();
@@ -295,7 +295,7 @@ __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice
     }
     words += descriptor_words;
     for (uint32_t block = warp_id(); block < blocks; block += WARPS) {
-        const IndexBlock own(lengths, block, live);
+        const IndexBlock own(lengths, block, coded);
         const uint32_t width = own.descriptor >> 12, word = packed_word(own.delta, width);
         if (lane_id() < width) {
             to[words + shared.delta_starts[block] + lane_id()] = word;
@@ -329,7 +329,7 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
     const ChunkChoice choice = encoded.choices[chunk];
     const uint32_t flags = shared.flags | (choice.classes > 1 ? FLAG_CLASSES : 0);
     uint32_t *head = heads.words + uint64_t(chunk) * heads.stride;
-    const uint32_t tile_words = write_tiles(shared, choice, tiles, all.live(), flags, head);
+    const uint32_t tile_words = write_tiles(shared, choice, tiles, all.varying(), flags, head);
     uint32_t words = align_up(tile_words, ALIGNMENT / 4);
     if (threadIdx.x < words - tile_words) {
         head[tile_words + threadIdx.x] = 0;

@@ -30,16 +30,16 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         return PARSE_TILES;
     }
     const uint32_t *constant = reinterpret_cast<const uint32_t *>(bytes + constant_at);
-    uint32_t own_live = 0;
+    uint32_t own_varying = 0;
     for (uint32_t word = threadIdx.x; word < ceil_div(tiles, 32); word += THREADS) {
         const uint32_t left = tiles - word * 32;
-        own_live += __popc(~constant[word] & (left < 32 ? (1u << left) - 1 : ALL_LANES));
+        own_varying += __popc(~constant[word] & (left < 32 ? (1u << left) - 1 : ALL_LANES));
     }
-    uint32_t live;
-    block_exclusive_sum<THREADS>(own_live, scratch.tiles.warp_sums_32, live);
-    const uint64_t predictors_end = predictors_at + ceil_div(live, 4);
+    uint32_t varying;
+    block_exclusive_sum<THREADS>(own_varying, scratch.tiles.warp_sums_32, varying);
+    const uint64_t predictors_end = predictors_at + ceil_div(varying, 4);
     const uint64_t classes_at = align_up(predictors_end, 4);
-    const uint64_t masks_at = has_classes ? align_up(classes_at + ceil_div(live, 4), 4) : classes_at;
+    const uint64_t masks_at = has_classes ? align_up(classes_at + ceil_div(varying, 4), 4) : classes_at;
     const uint64_t signs_at = has_masks ? align_up(masks_at + ceil_div(tiles, 2), 4) : masks_at;
     const uint64_t section_end = has_signs ? align_up(signs_at + ceil_div(tiles, 4), 4) : signs_at;
     if (section.length != section_end) {
@@ -47,18 +47,18 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     bool padding = any_between(bytes, constant_at + ceil_div(tiles, 8), predictors_at);
     padding |= any_between(bytes, predictors_end, classes_at);
-    padding |= has_classes && any_between(bytes, classes_at + ceil_div(live, 4), masks_at);
+    padding |= has_classes && any_between(bytes, classes_at + ceil_div(varying, 4), masks_at);
     padding |= has_masks && any_between(bytes, masks_at + ceil_div(tiles, 2), signs_at);
     padding |= has_signs && any_between(bytes, signs_at + ceil_div(tiles, 4), section_end);
     uint32_t problems = padding ? PARSE_TILES : 0;
-    // The live tiles before this one, and below them the strips.
+    // The varying tiles before this one, and below them the strips.
     uint64_t carry = 0;
     const TileSizes sizes(geometry, chunk.first);
     bool has_bitmap = false;
     for (uint32_t window = 0; window < tiles; window += THREADS) {
         const uint32_t tile = window + threadIdx.x;
-        const bool exists = tile < tiles, is_live = exists && packed<1>(bytes + constant_at, tile) == 0;
-        uint32_t meta = is_live ? 0 : 1;
+        const bool exists = tile < tiles, is_varying = exists && packed<1>(bytes + constant_at, tile) == 0;
+        uint32_t meta = is_varying ? 0 : 1;
         if (has_masks && exists) {
             const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
             problems |= kind == 3 || (kind != 0 && pattern >= to.patterns) ? PARSE_TILES : 0;
@@ -72,13 +72,13 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         }
         const uint32_t elements = exists ? sizes(tile) : 0, bitmaps = meta_bitmaps(meta);
         const uint32_t own_strips = bitmaps * ceil_div(elements, strips::BITS_OF_BITMAP_STRIP) +
-                                    (is_live ? ceil_div(elements, strips::STRIP_LEN) : 0);
+                                    (is_varying ? ceil_div(elements, strips::STRIP_LEN) : 0);
         has_bitmap |= bitmaps > 0;
         uint64_t total;
-        const uint64_t before = carry + block_exclusive_sum<THREADS, uint64_t>(uint64_t(is_live) << 32 | own_strips,
+        const uint64_t before = carry + block_exclusive_sum<THREADS, uint64_t>(uint64_t(is_varying) << 32 | own_strips,
                                                                                scratch.tiles.warp_sums, total);
         carry += total;
-        if (is_live) {
+        if (is_varying) {
             const uint32_t rank = uint32_t(before >> 32), predictor = packed<2>(bytes + predictors_at, rank);
             problems |= predictor == strips::INTERPOLATED && scheme == 0 ? PARSE_TILES : 0;
             meta |= predictor << 1 | (has_classes ? packed<2>(bytes + classes_at, rank) : 0) << 3;

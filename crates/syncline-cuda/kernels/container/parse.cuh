@@ -67,7 +67,7 @@ union RoleScratch {
     } tiles;
     struct {
         uint32_t warp_sums[PARSE_WARPS];
-        uint32_t ranks[MAX_WORDS];       // live strips before every 32nd strip
+        uint32_t ranks[MAX_WORDS];       // coded strips before every 32nd strip
         uint32_t block_words[MAX_WORDS]; // where a block's packed lengths start
         uint32_t starts[MAX_WORDS];      // first bit of every 32nd strip
         uint32_t section[STAGED_SECTION / 4];

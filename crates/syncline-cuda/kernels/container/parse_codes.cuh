@@ -8,7 +8,7 @@ constexpr uint32_t FLAG_ZERO_STRIPS = 1;
 
 // The header of a section of codes, and the offsets of its parts from the start of the section.
 struct CodesHeader {
-    uint32_t strips, live, codebooks, has_zeros, codebook_bytes, bits, index_bytes;
+    uint32_t strips, coded_strips, codebooks, has_zeros, codebook_bytes, bits, index_bytes;
     uint64_t zeros_at, index_at, words_at;
     bool is_good; // the parts fit the section
 };
@@ -20,7 +20,7 @@ __device__ inline CodesHeader read_codes_header(const Records &records, const Se
     }
     const uint32_t *words = reinterpret_cast<const uint32_t *>(records.input + section.offset);
     header.strips = words[0];
-    header.live = words[1];
+    header.coded_strips = words[1];
     header.codebooks = words[2] & 0xFF;
     header.has_zeros = words[2] >> 8 & FLAG_ZERO_STRIPS;
     header.codebook_bytes = words[3];
@@ -35,19 +35,19 @@ __device__ inline CodesHeader read_codes_header(const Records &records, const Se
     return header;
 }
 
-// The live strips of 32, as bits.
-__device__ inline uint32_t live_strips(const CodesHeader &header, const uint8_t *section, uint32_t word) {
+// The coded strips of 32, as bits.
+__device__ inline uint32_t coded_strip_mask(const CodesHeader &header, const uint8_t *section, uint32_t word) {
     const uint32_t left = header.strips - word * 32, all = left < 32 ? (1u << left) - 1 : ALL_LANES;
     return header.has_zeros ? ~reinterpret_cast<const uint32_t *>(section + header.zeros_at)[word] & all : all;
 }
 
-// The lengths of live strips.
+// The lengths of coded strips.
 struct StripLengths {
     const uint16_t *descriptors;
     const uint32_t *deltas, *block_words;
     uint32_t all_words;
 
-    // Returns the bits of the live strip with this rank.
+    // Returns the bits of the coded strip with this rank.
     __device__ inline uint32_t operator()(uint32_t rank) const {
         const uint32_t block = rank / 32, descriptor = descriptors[block], width = descriptor >> 12;
         const uint32_t bit = rank % 32 * width, word = block_words[block] + bit / 32;
@@ -65,12 +65,12 @@ __device__ inline uint32_t read_index(const Records &records, const Record &reco
     const Section section = record.sections[CODES];
     const CodesHeader header = read_codes_header(records, section);
     if (!header.is_good || header.strips >= to.starts_stride || header.strips > MAX_STRIPS ||
-        header.live > header.strips) {
+        header.coded_strips > header.strips) {
         return PARSE_CODES;
     }
     auto &own = scratch.index;
     const uint8_t *bytes = records.input + section.offset;
-    const uint32_t words = ceil_div(header.strips, 32), blocks = ceil_div(header.live, 32);
+    const uint32_t words = ceil_div(header.strips, 32), blocks = ceil_div(header.coded_strips, 32);
     const uint64_t descriptors_end = header.index_at + 2 * blocks, deltas_at = align_up(descriptors_end, 4);
     const uint64_t index_end = header.index_at + header.index_bytes;
     const uint64_t zero_bytes = header.has_zeros ? ceil_div(header.strips, 8) : 0;
@@ -86,14 +86,14 @@ __device__ inline uint32_t read_index(const Records &records, const Record &reco
                    end = min_of(first + share, words);
     uint32_t own_sum = 0, total;
     for (uint32_t word = first; word < end; ++word) {
-        own_sum += __popc(live_strips(header, bytes, word));
+        own_sum += __popc(coded_strip_mask(header, bytes, word));
     }
     uint32_t before = block_exclusive_sum<THREADS>(own_sum, own.warp_sums, total);
     for (uint32_t word = first; word < end; ++word) {
         own.ranks[word] = before;
-        before += __popc(live_strips(header, bytes, word));
+        before += __popc(coded_strip_mask(header, bytes, word));
     }
-    if (total != header.live) {
+    if (total != header.coded_strips) {
         return PARSE_CODES;
     }
     // The index is read twice, with waits for memory.
@@ -123,9 +123,9 @@ __device__ inline uint32_t read_index(const Records &records, const Record &reco
     __syncthreads();
     // Returns the bits of the lane's strip of 32.
     auto length_of = [&](uint32_t word) {
-        const uint32_t live = live_strips(header, bytes, word);
-        const uint32_t rank = own.ranks[word] + __popc(live & ((1u << lane_id()) - 1));
-        return live >> lane_id() & 1 ? lengths(rank) : 0;
+        const uint32_t coded = coded_strip_mask(header, bytes, word);
+        const uint32_t rank = own.ranks[word] + __popc(coded & ((1u << lane_id()) - 1));
+        return coded >> lane_id() & 1 ? lengths(rank) : 0;
     };
 #pragma unroll 4
     for (uint32_t word = warp_id(); word < words; word += PARSE_WARPS) {

@@ -215,12 +215,12 @@ __device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const
         is_ordinary = to.geometry.is_unclipped(tile) && meta_mask(place.meta) == 0 && meta_sign(place.meta) != 2 &&
                       place.verbatim == next;
     }
-    const bool is_live = is_ordinary && !meta_constant(place.meta);
+    const bool has_codes = is_ordinary && !meta_constant(place.meta);
     const uint32_t *start = chunk.starts + place.first_strip + strip;
-    const uint32_t begin = is_live ? start[0] : ALL_LANES, end = is_live ? start[1] : 0;
+    const uint32_t begin = has_codes ? start[0] : ALL_LANES, end = has_codes ? start[1] : 0;
     const uint32_t first_word = warp_reduce_min(begin) / 32, last_word = (warp_reduce_max(end) + 31) / 32;
     bool is_good = is_ordinary;
-    if (__any_sync(ALL_LANES, is_live)) {
+    if (__any_sync(ALL_LANES, has_codes)) {
         const uint32_t all_words = chunk.word_count;
         // A lane looks at most three words ahead.
         const uint32_t count = last_word + 3 - first_word;
@@ -233,8 +233,8 @@ __device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const
             reinterpret_cast<uint4 *>(memory.codes)[i] = make_uint4(0, 0, 0, 0);
         }
         __syncwarp();
-        const uint32_t bits = is_live ? end - begin : 0, position = is_live ? begin - first_word * 32 : 0;
-        const uint32_t *table = tables[is_live ? meta_class(place.meta) : 0];
+        const uint32_t bits = has_codes ? end - begin : 0, position = has_codes ? begin - first_word * 32 : 0;
+        const uint32_t *table = tables[has_codes ? meta_class(place.meta) : 0];
         int16_t *codes = memory.codes + lane_id() / STRIPS * TILE_CODES + strip * STRIP_ROOM;
         bool has_good_strip;
         if (is_staged) {
@@ -245,7 +245,7 @@ __device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const
             };
             has_good_strip = decode_strip<1>(word, table, position, bits, codes);
         }
-        const uint32_t bad = __ballot_sync(ALL_LANES, is_live && !has_good_strip);
+        const uint32_t bad = __ballot_sync(ALL_LANES, has_codes && !has_good_strip);
         is_good &= (bad >> lane_id() / STRIPS * STRIPS & TILE_LANES) == 0;
         __syncwarp();
     }

@@ -147,7 +147,7 @@ __device__ inline uint32_t read_number_tiles(const NumberRecord &record, const G
                                              uint32_t tiles, const NumberChunk &chunk, NumberTile *out,
                                              uint64_t *warp_sums, uint32_t &symbols, uint32_t &mask_bytes, bool &bad) {
     // Symbols, bytes of masks, and tiles that are not constant, side by side.
-    constexpr uint32_t MASK_AT = 24, LIVE_AT = 44;
+    constexpr uint32_t MASK_AT = 24, VARYING_AT = 44;
     const uint8_t *constant = record.section(PLAN) + PLAN_BYTES, *kinds = constant + aligned(ceil_div(tiles, 8), 4);
     const bool has_pattern = record.section(PLAN)[4] == HAS_PATTERN;
     uint64_t before = 0, total;
@@ -161,38 +161,39 @@ __device__ inline uint32_t read_number_tiles(const NumberRecord &record, const G
             meta = kind << 1 | (constant[tile / 8] >> tile % 8 & 1);
             bad |= kind >= MASK_KINDS;
             const uint32_t elements = geometry.tile(first_tile + tile).elements();
-            own = (meta & 1) != 0 ? 0 : ceil_div(elements, chunk.tuple) | uint64_t(1) << LIVE_AT;
+            own = (meta & 1) != 0 ? 0 : ceil_div(elements, chunk.tuple) | uint64_t(1) << VARYING_AT;
             own |= uint64_t(kind == MASK_BITMAP ? ceil_div(elements, 8) : 0) << MASK_AT;
         }
         const uint64_t at = before + block_exclusive_sum<THREADS, uint64_t>(own, warp_sums, total);
         before += total;
         if (tile < tiles) {
-            constexpr uint32_t SYMBOL_BITS = (1u << MASK_AT) - 1, MASK_BITS = (1u << (LIVE_AT - MASK_AT)) - 1;
-            out[tile] = {uint32_t(at) & SYMBOL_BITS, uint32_t(at >> MASK_AT) & MASK_BITS, uint32_t(at >> LIVE_AT), 0,
+            constexpr uint32_t SYMBOL_BITS = (1u << MASK_AT) - 1, MASK_BITS = (1u << (VARYING_AT - MASK_AT)) - 1;
+            out[tile] = {uint32_t(at) & SYMBOL_BITS, uint32_t(at >> MASK_AT) & MASK_BITS, uint32_t(at >> VARYING_AT), 0,
                          meta};
         }
     }
     symbols = uint32_t(before) & ((1u << MASK_AT) - 1);
-    mask_bytes = uint32_t(before >> MASK_AT) & ((1u << (LIVE_AT - MASK_AT)) - 1);
+    mask_bytes = uint32_t(before >> MASK_AT) & ((1u << (VARYING_AT - MASK_AT)) - 1);
     bad = __syncthreads_or(bad);
-    return uint32_t(before >> LIVE_AT);
+    return uint32_t(before >> VARYING_AT);
 }
 
 // Finds where the raw bits of tiles are. `ends` is memory for a word for each tile. Called by the whole block.
-__device__ inline bool read_raw_lengths(const NumberRecord &record, uint32_t tiles, uint32_t live, NumberTile *out,
+__device__ inline bool read_raw_lengths(const NumberRecord &record, uint32_t tiles, uint32_t varying, NumberTile *out,
                                         uint32_t *ends, uint64_t *warp_sums, uint32_t *words_before) {
     const uint32_t bytes = record.length(RAW_BITS);
     if (bytes > 0) {
-        if (!read_bases(record.section(RAW_LENGTHS), record.length(RAW_LENGTHS), live, ends, warp_sums, words_before)) {
+        if (!read_bases(record.section(RAW_LENGTHS), record.length(RAW_LENGTHS), varying, ends, warp_sums,
+                        words_before)) {
             return false;
         }
         uint64_t before = 0, total;
-        for (uint32_t strip = 0; strip < live; strip += THREADS) {
+        for (uint32_t strip = 0; strip < varying; strip += THREADS) {
             const uint32_t tile = strip + threadIdx.x;
-            const uint64_t own = tile < live ? ends[tile] : 0;
+            const uint64_t own = tile < varying ? ends[tile] : 0;
             const uint64_t end = before + own + block_exclusive_sum<THREADS, uint64_t>(own, warp_sums, total);
             before += total;
-            if (tile < live) {
+            if (tile < varying) {
                 ends[tile] = uint32_t(end);
             }
         }
@@ -235,11 +236,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         is_good = read_plan(record, tiles, chunk);
     }
     __syncthreads();
-    uint32_t symbols, mask_bytes, live = 0, status = is_good ? FINE : NUMBERS_PLAN;
+    uint32_t symbols, mask_bytes, varying = 0, status = is_good ? FINE : NUMBERS_PLAN;
     if (status == FINE) {
         bool bad;
-        live = read_number_tiles(record, geometry, first_tile, tiles, chunk, number_tiles + first, warp_sums, symbols,
-                                 mask_bytes, bad);
+        varying = read_number_tiles(record, geometry, first_tile, tiles, chunk, number_tiles + first, warp_sums,
+                                    symbols, mask_bytes, bad);
         status = bad ? NUMBERS_PLAN : FINE;
     }
     if (status == FINE && chunk.predictor != 0) {
@@ -247,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                                          warp_sums, words_before);
         status = are_good ? FINE : NUMBERS_BASES;
     }
-    if (status == FINE && live > 0) {
+    if (status == FINE && varying > 0) {
         if (threadIdx.x == 0) {
             uint32_t count;
             is_good = read_bins(record, chunk, bins[number], count);
@@ -261,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (status == FINE) {
         const bool are_good =
-            read_raw_lengths(record, tiles, live, number_tiles + first, ends + first, warp_sums, words_before);
+            read_raw_lengths(record, tiles, varying, number_tiles + first, ends + first, warp_sums, words_before);
         status = are_good ? FINE : NUMBERS_RAW_BITS;
     }
     if (status == FINE) {

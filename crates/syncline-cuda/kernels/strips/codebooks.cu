@@ -122,12 +122,12 @@ __device__ inline uint32_t bits_of_symbol(const uint8_t *lengths, uint32_t symbo
 
 // Chooses one or four codebooks for the codes of a chunk, and joins the serialized codebooks. Called by the whole block
 // that is the last of the chunk.
-__device__ inline void finish_chunk(const Sample &sample, uint32_t live, const CodebookSize *sizes,
+__device__ inline void finish_chunk(const Sample &sample, uint32_t varying, const CodebookSize *sizes,
                                     const uint8_t *serialized, ChunkChoice &choice, uint8_t *codebooks) {
     const uint64_t tiles = sample.tiles, sampled = sample.count();
     // Bits of codewords and of codebooks, as if the whole chunk were like the sample.
     const CodebookSize one{__ldcg(&sizes[strips::ONE_CODEBOOK].bits), __ldcg(&sizes[strips::ONE_CODEBOOK].bytes)};
-    uint64_t bits = 2 * uint64_t(live);
+    uint64_t bits = 2 * uint64_t(varying);
     uint32_t ends[strips::MAX_CLASSES], bytes = 0;
     for (uint32_t book = 0; book < strips::MAX_CLASSES; ++book) {
         bits += __ldcg(&sizes[book].bits);
@@ -160,7 +160,7 @@ __device__ inline void finish_chunk(const Sample &sample, uint32_t live, const C
 // the last one of a chunk chooses. The grid is (TABLES, chunks). `done` counts blocks and is 0 before. `serialized` and
 // `sizes` are memory for each codebook.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    make_codebooks(const __grid_constant__ ChunkBatch batch, const uint32_t *counts, const uint32_t *live,
+    make_codebooks(const __grid_constant__ ChunkBatch batch, const uint32_t *counts, const uint32_t *varying,
                    uint32_t *done, CodebookSize *sizes, uint8_t *serialized, ChunkChoice *choices, uint32_t *codewords,
                    uint8_t *codebooks) {
     __shared__ CodeBuilder builder;
@@ -236,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (is_last) {
-        finish_chunk(sample, live[chunk], sizes, serialized, choices[chunk],
+        finish_chunk(sample, varying[chunk], sizes, serialized, choices[chunk],
                      codebooks + uint64_t(chunk) * strips::CODEBOOK_ROOM);
     }
 }

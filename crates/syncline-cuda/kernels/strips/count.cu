@@ -14,7 +14,7 @@ struct Counting {
     const Geometry &geometry;
     const Plans &plans;
     uint32_t *histogram;
-    uint32_t *live_tiles;
+    uint32_t *varying_tiles;
 
     __device__ inline uint32_t class_of(uint32_t cost) const {
         uint32_t number = 0;
@@ -54,7 +54,7 @@ struct Counting {
                 });
         }
         if (lane_id() == 0 && !coded.is_constant) {
-            atomicAdd(live_tiles, 1u);
+            atomicAdd(varying_tiles, 1u);
         }
         __syncwarp();
     }
@@ -107,7 +107,7 @@ struct Counting {
                 });
             }
             if (lane_id() == 0) {
-                atomicAdd(live_tiles, 1u);
+                atomicAdd(varying_tiles, 1u);
             }
         }
         __syncwarp();
@@ -116,16 +116,16 @@ struct Counting {
 };
 
 // Counts by codebook: those of classes, then that of bitmaps. The grid is (blocks of a chunk, chunks). `counts` has the
-// counts of each chunk and `live` its number of tiles in the sample that are not constant; both are 0 before. `schemes`
-// has the tables of all schemes; `vectors`: see `encode_ordinary`.
+// counts of each chunk and `varying` its number of tiles in the sample that are not constant; both are 0 before.
+// `schemes` has the tables of all schemes; `vectors`: see `encode_ordinary`.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     count_symbols(const Stored *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                   const __grid_constant__ ChunkBatch batch, const Step *__restrict__ quantizer,
                   const __grid_constant__ Plans plans, uint32_t vectors, const uint32_t *schemes,
-                  const ChunkChoice *choices, uint32_t *counts, uint32_t *live) {
+                  const ChunkChoice *choices, uint32_t *counts, uint32_t *varying) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ uint32_t histogram[strips::CODEBOOKS * SYMBOLS];
-    __shared__ uint32_t live_tiles;
+    __shared__ uint32_t varying_tiles;
     __shared__ ChunkChoice choice;
     TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[warp_id()];
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
@@ -137,11 +137,11 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         histogram[i] = 0;
     }
     if (threadIdx.x == 0) {
-        live_tiles = 0;
+        varying_tiles = 0;
         choice = choices[chunk];
     }
     __syncthreads();
-    const Counting counting{*quantizer, choice, geometry, plans, histogram, &live_tiles};
+    const Counting counting{*quantizer, choice, geometry, plans, histogram, &varying_tiles};
     for (uint32_t lot = blockIdx.x * WARPS + warp_id(); lot < sample.lots(); lot += gridDim.x * WARPS) {
         const uint32_t number = sample.tile(lot);
         if (number >= sample.tiles) {
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
             atomicAdd(&counts[uint64_t(chunk) * strips::CODEBOOKS * SYMBOLS + i], histogram[i]);
         }
     }
-    if (threadIdx.x == 0 && live_tiles != 0) {
-        atomicAdd(&live[chunk], live_tiles);
+    if (threadIdx.x == 0 && varying_tiles != 0) {
+        atomicAdd(&varying[chunk], varying_tiles);
     }
 }

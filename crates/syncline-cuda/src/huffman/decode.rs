@@ -27,7 +27,7 @@ pub use structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 use crate::device::{Frame, Specialization};
 use crate::error::{CudaError, Result};
 
-/// Live groups per index block.
+/// Coded groups per index block.
 const INDEX_BLOCK: u32 = 32;
 /// Subsequences per sequence, the unit of work of decoders without the symbol index.
 #[doc(hidden)]

@@ -14,7 +14,7 @@ mod scratch;
 mod segments;
 pub(crate) mod structs;
 
-pub use batch::{Batch, Encoded, StreamSpan};
+pub use batch::{Batch, Encoded, StreamRange};
 pub use codebooks::{BatchCodebooks, BatchCodebooksBuilder};
 pub use encoder::{EncodeInput, Encoder};
 pub use format::Format;

@@ -150,7 +150,7 @@ pub(super) struct CodedNumbers {
     pub verbatim: u32,
     pub greatest_rest: u32,
     /// Tiles that are not constant.
-    pub live: Vec<bool>,
+    pub are_varying: Vec<bool>,
 }
 
 /// What the device has made of the tiles of a batch.
@@ -203,7 +203,7 @@ impl CodedBatch {
                 mask_bytes: 0,
                 verbatim,
                 greatest_rest,
-                live: tiles.iter().map(|tile| tile.meta & META_CONSTANT == 0).collect(),
+                are_varying: tiles.iter().map(|tile| tile.meta & META_CONSTANT == 0).collect(),
                 binning,
             };
             let states: Option<Vec<NumberTileState>> = tiles.iter().map(state_of).collect();
@@ -211,8 +211,8 @@ impl CodedBatch {
             for ((tile, state), length) in tiles.iter().zip(&states).zip(lengths) {
                 made.symbols_before.push(made.symbols);
                 made.masks_before.push(made.mask_bytes);
-                let is_live = tile.meta & META_CONSTANT == 0;
-                made.symbols += if is_live { length.div_ceil(plan.tuple as u32) } else { 0 };
+                let is_varying = tile.meta & META_CONSTANT == 0;
+                made.symbols += if is_varying { length.div_ceil(plan.tuple as u32) } else { 0 };
                 made.mask_bytes += if state.mask == MaskKind::Bitmap { length.div_ceil(8) } else { 0 };
             }
             plan.write(&states, &mut made.plan);

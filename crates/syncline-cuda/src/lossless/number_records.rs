@@ -39,17 +39,17 @@ impl NumberRecord {
     /// Lays out the record of a chunk. `raw_bytes` are the bytes of the raw bits of its tiles, unspecified for those
     /// that are constant, and `streams` those of the streams of symbols, masks, and rests; 0 where there is none.
     pub fn new(chunk: &mut CodedNumbers, raw_bytes: &[u32], streams: [u64; 3], element_bytes: u64) -> Self {
-        let (mut raw_before, mut raw, mut of_live) = (Vec::with_capacity(raw_bytes.len()), 0, Vec::new());
-        for (&bytes, &is_live) in raw_bytes.iter().zip(&chunk.live) {
+        let (mut raw_before, mut raw, mut of_varying) = (Vec::with_capacity(raw_bytes.len()), 0, Vec::new());
+        for (&bytes, &is_varying) in raw_bytes.iter().zip(&chunk.are_varying) {
             raw_before.push(raw);
-            if is_live {
+            if is_varying {
                 raw += bytes;
-                of_live.push(bytes);
+                of_varying.push(bytes);
             }
         }
         let mut raw_lengths = Vec::new();
         if raw > 0 {
-            write_bases(&mut raw_lengths, &of_live);
+            write_bases(&mut raw_lengths, &of_varying);
         }
         let verbatim = u64::from(chunk.verbatim);
         let made = [

@@ -12,7 +12,7 @@ use crate::huffman::Symbol;
 use crate::huffman::decode::{BatchView, Decoding, Indexed, Limits, Parser, StreamLocation};
 use crate::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, NO_OFFSET,
-    StreamPlan, StreamSpan,
+    StreamPlan, StreamRange,
 };
 
 /// log2 of the number of symbols in a group.
@@ -94,7 +94,7 @@ impl<S: Symbol> PlaneEncoder<S> {
         &mut self,
         frame: &mut Frame<'a>,
         input: &CudaView<'_, S>,
-        planes: &[StreamSpan],
+        planes: &[StreamRange],
     ) -> Result<LaidOut<'a>> {
         // The encoder gives each stream of a batch as much memory as the largest needs.
         let most_groups = planes.iter().map(|plane| plane.groups).max().unwrap_or(0);
@@ -108,12 +108,12 @@ impl<S: Symbol> PlaneEncoder<S> {
         self.batch_buffers.iter_mut().for_each(|buffers| buffers.is_taken = false);
         let mut parts = Vec::new();
         for numbers in by_size.into_values() {
-            let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
-            let most_groups = spans.iter().map(|span| span.groups).max().unwrap_or(0);
-            let number = self.buffers(frame, spans.len() as u32, most_groups)?;
+            let ranges: Vec<StreamRange> = numbers.iter().map(|&number| planes[number]).collect();
+            let most_groups = ranges.iter().map(|range| range.groups).max().unwrap_or(0);
+            let number = self.buffers(frame, ranges.len() as u32, most_groups)?;
             let BatchBuffers { batch, codebooks, encoded, plans, is_taken } = &mut self.batch_buffers[number];
             *is_taken = true;
-            batch.list(&stream, &spans)?;
+            batch.list(&stream, &ranges)?;
             self.builder.launch(frame, input, None, batch, codebooks)?;
             let input = EncodeInput { symbols: input, classes: None, batch, codebooks };
             let layout = self.encoder.lay_out(frame, &input, encoded)?;
@@ -210,7 +210,7 @@ impl WordEncoder {
         &mut self,
         frame: &mut Frame<'a>,
         input: &CudaView<'_, u16>,
-        planes: &[StreamSpan],
+        planes: &[StreamRange],
         greatest: &[u32],
     ) -> Result<WordsLaidOut<'a>> {
         let mut laid_out = WordsLaidOut {
@@ -229,8 +229,8 @@ impl WordEncoder {
                 Some(encoder) => encoder,
                 none => none.insert(PlaneEncoder::new(&self.device, ALPHABETS[i])?),
             };
-            let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
-            *own = Some(encoder.lay_out(frame, input, &spans)?);
+            let ranges: Vec<StreamRange> = numbers.iter().map(|&number| planes[number]).collect();
+            *own = Some(encoder.lay_out(frame, input, &ranges)?);
         }
         Ok(laid_out)
     }

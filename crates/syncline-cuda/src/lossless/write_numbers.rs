@@ -21,7 +21,7 @@ use crate::device::{Copies, Device, Frame, Grid, Patches, Specialization, Transf
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
-use crate::huffman::encode::{NO_OFFSET, StreamSpan};
+use crate::huffman::encode::{NO_OFFSET, StreamRange};
 
 declare_kernels! {
     /// The kernels of `kernels/lossless/numbers_code.cu`.
@@ -141,9 +141,9 @@ impl Streams {
         plane.start
     }
 
-    fn spans(&self) -> Vec<StreamSpan> {
-        let span = |(&(first_group, groups), &free_symbol)| StreamSpan { first_group, groups, free_symbol };
-        self.list.streams.iter().zip(&self.free_symbols).map(span).collect()
+    fn ranges(&self) -> Vec<StreamRange> {
+        let range = |(&(first_group, groups), &free_symbol)| StreamRange { first_group, groups, free_symbol };
+        self.list.streams.iter().zip(&self.free_symbols).map(range).collect()
     }
 }
 
@@ -250,13 +250,13 @@ impl NumberEncoder {
                     Some(encoder) => encoder,
                     none => none.insert(PlaneEncoder::new(&self.device, 1 << 8)?),
                 };
-                Some(encoder.lay_out(frame, &bytes.as_view(), &of_bytes.spans())?)
+                Some(encoder.lay_out(frame, &bytes.as_view(), &of_bytes.ranges())?)
             }
         };
         let mut lay_out_words = |encoder: &mut Option<WordEncoder>, streams: &Streams, words: &CudaViewMut<'_, u16>| {
             let encoder = encoder.get_or_insert_with(|| WordEncoder::new(&self.device));
             (!streams.places.is_empty())
-                .then(|| encoder.lay_out(frame, &words.as_view(), &streams.spans(), &streams.greatest))
+                .then(|| encoder.lay_out(frame, &words.as_view(), &streams.ranges(), &streams.greatest))
                 .transpose()
         };
         let mut laid_out_words = lay_out_words(&mut self.words, &of_words, &words)?;
@@ -286,7 +286,7 @@ impl NumberEncoder {
         }
         let mut rest = &raw[..];
         let records = chunks.iter_mut().zip(streams).map(|(chunk, streams)| {
-            let (own, others) = rest.split_at(chunk.live.len());
+            let (own, others) = rest.split_at(chunk.are_varying.len());
             rest = others;
             NumberRecord::new(chunk, own, streams, work.tiles.element_bytes())
         });

@@ -11,7 +11,7 @@ use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, PlaneList, TokenSections};
 use crate::device::{Copies, Device, Frame, Patches, Pinned, Transfer, fetch};
 use crate::error::{DriverContext, Result};
-use crate::huffman::encode::{self, NO_OFFSET, StreamSpan};
+use crate::huffman::encode::{self, NO_OFFSET, StreamRange};
 use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, Planes, SectionPlan, Span, WORD_PLANES};
 
 /// The bytes of a chunk that become tokens.
@@ -244,15 +244,15 @@ impl TokenEncoder {
             None => self.greatest.insert(Pinned::new(&stream, greatest.len().next_power_of_two())?),
         };
         on_host.read(&greatest)?;
-        let spans = |list: &PlaneList| -> Vec<StreamSpan> {
-            let span = |&(first_group, groups)| StreamSpan { first_group, groups, free_symbol: 0 };
-            list.streams.iter().map(span).collect()
+        let ranges = |list: &PlaneList| -> Vec<StreamRange> {
+            let range = |&(first_group, groups)| StreamRange { first_group, groups, free_symbol: 0 };
+            list.streams.iter().map(range).collect()
         };
         let byte_encoder = match &mut self.bytes {
             Some(encoder) => encoder,
             none => none.insert(PlaneEncoder::new(&self.device, 1 << 8)?),
         };
-        let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list))?;
+        let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &ranges(&byte_list))?;
         // The planes of bytes keep the device busy until the largest symbols of the other planes are known.
         let mut of_streams = vec![0; word_list.streams.len()];
         let order = found.groups.iter().flat_map(|group| &group.sources);
@@ -262,7 +262,7 @@ impl TokenEncoder {
             }
         }
         let word_encoder = self.words.get_or_insert_with(|| WordEncoder::new(&self.device));
-        let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams)?;
+        let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &ranges(&word_list), &of_streams)?;
         byte_encoder.wait(&mut of_bytes)?;
         word_encoder.wait(&mut of_words)?;
         Ok(LaidOutPlanes { planes, bytes, words, of_bytes, of_words })

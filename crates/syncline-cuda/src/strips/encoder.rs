@@ -43,7 +43,7 @@ declare_kernels! {
         fn count_symbols(
             slab: In<u8> as "const Stored *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
             step: In<u64> as "const Step *", plans: Plans, vectors: u32, schemes: In<u32>,
-            choices: In<ChunkChoice>, counts: Out<u32>, live: Out<u32>,
+            choices: In<ChunkChoice>, counts: Out<u32>, varying: Out<u32>,
         );
     }
 }
@@ -56,7 +56,7 @@ declare_kernels! {
         with FLOORS = FLOORS;
         with CONSTANTS = sample_constants();
         fn make_codebooks(
-            batch: ChunkBatch, counts: In<u32>, live: In<u32>, done: Out<u32>, sizes: Out<CodebookSize>,
+            batch: ChunkBatch, counts: In<u32>, varying: In<u32>, done: Out<u32>, sizes: Out<CodebookSize>,
             serialized: Out<u8>, choices: Out<ChunkChoice>, codewords: Out<u32>, codebooks: Out<u8>,
         );
     }
@@ -297,7 +297,7 @@ impl TileEncoder {
         let counts_len = chunks * CODEBOOKS * SYMBOLS;
         let counters = 3 * Arena::bytes_for::<u32>(chunks) + Arena::bytes_for::<u32>(1);
         let mut cleared = frame.cleared(Arena::bytes_for::<u32>(counts_len) + counters)?;
-        let (mut counts, mut live) = (cleared.take(counts_len)?, cleared.take(chunks)?);
+        let (mut counts, mut varying) = (cleared.take(counts_len)?, cleared.take(chunks)?);
         let mut done = [cleared.take(chunks)?, cleared.take(chunks)?];
         let mut pieces = cleared.take(1)?;
         let mut costs = frame.slice(chunks * (PREDICTORS + MOST_CANDIDATES) * MOST_SAMPLED)?;
@@ -307,14 +307,14 @@ impl TileEncoder {
             None => None,
         };
         work.choose(&mut costs, &mut done[0], &mut encoded.choices, listed.as_mut())?;
-        work.count(&encoded.choices.as_view(), &mut counts, &mut live)?;
+        work.count(&encoded.choices.as_view(), &mut counts, &mut varying)?;
         let mut codewords = frame.slice(chunks * TABLES * SYMBOLS)?;
         let mut sizes = frame.slice(chunks * TABLES)?;
         let mut serialized = frame.slice(chunks * TABLES * CODEBOOK_BYTES)?;
         let grid = Grid::new(TABLES as u32, THREADS).rows(batch.chunks());
         // SAFETY: there are counts, memory for codebooks, and a choice for each chunk.
         unsafe {
-            launch!(self.codebooks.make_codebooks on &stream, grid; *batch, &counts, &live, &mut done[1], &mut sizes,
+            launch!(self.codebooks.make_codebooks on &stream, grid; *batch, &counts, &varying, &mut done[1], &mut sizes,
                 &mut serialized, &mut encoded.choices, &mut codewords, &mut encoded.codebooks)
         }?;
         work.encode(&codewords.as_view(), &mut encoded, listed.as_mut().map(|listed| (listed, &mut pieces)))?;
@@ -389,7 +389,7 @@ impl Work<'_> {
         &self,
         choices: &CudaView<'_, ChunkChoice>,
         counts: &mut CudaViewMut<'_, u32>,
-        live: &mut CudaViewMut<'_, u32>,
+        varying: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
         let lots = self.lots(COUNTED_STEP, FEWEST_COUNTED);
@@ -398,7 +398,8 @@ impl Work<'_> {
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {
             launch!(encoder.count.count_symbols on stream, grid; &slab.bytes, slab.first_element,
-                encoder.device_geometry, *batch, step, plans, self.vectors(), &encoder.schemes, choices, counts, live)
+                encoder.device_geometry, *batch, step, plans, self.vectors(), &encoder.schemes, choices, counts,
+                varying)
         }
     }
 

@@ -5,7 +5,7 @@ use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::CudaError;
 use syncline_cuda::huffman::Symbol;
 use syncline_cuda::huffman::encode::{
-    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamSpan,
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamRange,
 };
 
 use super::common::{Random, Spread, symbols};
@@ -17,12 +17,12 @@ pub fn check_encoder<S: Symbol + huffman::Symbol>(
     encoder: &Encoder<S>,
     input: &[S],
     classes: &[u8],
-    spans: &[StreamSpan],
+    ranges: &[StreamRange],
     what: &str,
 ) {
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
-    let batch = Batch::new(&stream, format, spans).unwrap();
+    let batch = Batch::new(&stream, format, ranges).unwrap();
     // An empty buffer cannot be allocated.
     let zero = [S::truncate(0)];
     let on_device = stream.clone_htod(if input.is_empty() { zero.as_slice() } else { input }).unwrap();
@@ -50,18 +50,18 @@ pub fn check_encoder<S: Symbol + huffman::Symbol>(
             encoder.launch(&mut frame, &input, &mut encoded).unwrap();
         }
         let streams = encoded.read_streams(&stream).unwrap();
-        assert_eq!(streams.len(), spans.len());
-        for (i, (span, stream)) in spans.iter().zip(&streams).enumerate() {
-            let first = (span.first_group as usize) << format.group_log2;
-            let groups = span.first_group as usize..span.first_group as usize + span.groups as usize;
+        assert_eq!(streams.len(), ranges.len());
+        for (i, (range, stream)) in ranges.iter().zip(&streams).enumerate() {
+            let first = (range.first_group as usize) << format.group_log2;
+            let groups = range.first_group as usize..range.first_group as usize + range.groups as usize;
             let options = EncodeOptions {
                 group_log2: format.group_log2,
                 index: format.index,
-                zero_bit_symbol: Some(span.free_symbol),
+                zero_bit_symbol: Some(range.free_symbol),
             };
             let mut expected = Vec::new();
             let own_classes = if format.classes { &classes[groups] } else { &[] };
-            let own = &input[first..first + ((span.groups as usize) << format.group_log2)];
+            let own = &input[first..first + ((range.groups as usize) << format.group_log2)];
             huffman::encode(own, own_classes, &options, &mut EncodeScratch::default(), &mut expected);
             if *stream != expected {
                 let at = stream.iter().zip(&expected).position(|(a, b)| a != b);
@@ -76,18 +76,18 @@ pub fn check_encoder<S: Symbol + huffman::Symbol>(
 }
 
 /// Returns streams of several lengths over the whole input, with unused groups between them.
-pub fn cut(groups: u32, free_symbol: u16) -> Vec<StreamSpan> {
-    let mut spans = Vec::new();
+pub fn cut(groups: u32, free_symbol: u16) -> Vec<StreamRange> {
+    let mut ranges = Vec::new();
     let mut first = 0;
     for length in [1, 31, 32, 33, 0, 64, 100, 257].into_iter().cycle() {
         let length = length.min(groups - first);
-        spans.push(StreamSpan { first_group: first.into(), groups: length, free_symbol });
+        ranges.push(StreamRange { first_group: first.into(), groups: length, free_symbol });
         first = (first + length + 3).min(groups);
         if first == groups {
-            return spans;
+            return ranges;
         }
     }
-    spans
+    ranges
 }
 
 pub fn format(symbol_bytes: u32, group_log2: u8, alphabet: u32, index: IndexKind) -> Format {
@@ -117,7 +117,7 @@ pub fn symbols_without_codewords_are_an_error(device: &Device, new: impl Fn(&For
         for wrong in [1024_u16, u16::MAX, 9] {
             let mut input = symbols(Spread::Flat, 8, 1 << 14, 1);
             let batch =
-                Batch::new(&stream, &format, &[StreamSpan { first_group: 0, groups: 256, free_symbol: 0 }]).unwrap();
+                Batch::new(&stream, &format, &[StreamRange { first_group: 0, groups: 256, free_symbol: 0 }]).unwrap();
             let mut arena = Arena::new(stream.clone());
             let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
             let builder = BatchCodebooksBuilder::<u16>::new(device, &format).unwrap();

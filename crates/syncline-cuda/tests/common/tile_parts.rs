@@ -23,16 +23,16 @@ pub struct Codes<'r> {
 
 impl<'r> Codes<'r> {
     pub fn parse(section: &'r [u8]) -> Self {
-        let [strips, live, _, codebook_bytes, _, index_bytes] =
+        let [strips, coded, _, codebook_bytes, _, index_bytes] =
             std::array::from_fn(|i| u32_at(section, 4 * i) as usize);
         let codebooks = &section[24..24 + codebook_bytes];
         let mut at = (24 + codebook_bytes).next_multiple_of(4);
         let mut zeros = vec![0; strips];
-        if live < strips {
+        if coded < strips {
             zeros = unpack_values::<1>(&section[at..], strips).collect();
             at = (at + strips.div_ceil(8)).next_multiple_of(4);
         }
-        let blocks = live.div_ceil(BLOCK);
+        let blocks = coded.div_ceil(BLOCK);
         let (descriptors, mut deltas) = section[at..at + index_bytes].split_at((2 * blocks).next_multiple_of(4));
         let mut lengths = Vec::new();
         for descriptor in &descriptors.as_chunks::<2>().0[..blocks] {

@@ -4,7 +4,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths_limited};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::encode::{
-    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamPlan, StreamSpan,
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamPlan, StreamRange,
 };
 
 use crate::common::{self, Share, Spread, pick, symbols};
@@ -15,13 +15,13 @@ use crate::{check_encoder, clustered, format, sparse};
 #[test]
 fn streams_and_blocks_of_every_length() {
     let Some(device) = common::device() else { return };
-    let span = |first: u32, groups, free_symbol| StreamSpan { first_group: first.into(), groups, free_symbol };
+    let range = |first: u32, groups, free_symbol| StreamRange { first_group: first.into(), groups, free_symbol };
     let longest = pick(1 << 21, 1 << 17);
     let inputs = [
         ("skewed", clustered(0.8, 1024, longest, 21)),
         ("rather flat", symbols(Spread::Geometric(0.05), 1024, longest, 22)),
-        ("few live groups", sparse(longest, pick(70_000, 9000))),
-        ("hardly any live groups", sparse(longest, longest - 1)),
+        ("few coded groups", sparse(longest, pick(70_000, 9000))),
+        ("hardly any coded groups", sparse(longest, longest - 1)),
         ("one symbol", vec![512; longest]),
         ("another symbol", vec![9; longest]),
         // One bit per codeword: groups, and therefore blocks and streams, are whole or half subsequences.
@@ -35,17 +35,17 @@ fn streams_and_blocks_of_every_length() {
             let format = format(2, group_log2, 1024, index);
             let groups = (longest >> group_log2) as u32;
             let mut cuts: Vec<_> =
-                [1, 7, 8, 9, 31, 33, 1000, groups - 5, groups].map(|n| vec![span(0, n, 512)]).to_vec();
+                [1, 7, 8, 9, 31, 33, 1000, groups - 5, groups].map(|n| vec![range(0, n, 512)]).to_vec();
             // Streams of many lengths in one batch, including empty ones. There are 32 streams of the last length, the
             // maximum.
-            cuts.push([1, 31, 0, 32, 33, 7, 257, 0].iter().map(|&n| span(n, n, 512)).collect());
-            cuts.push([groups / 2 - 3, 1, groups / 4].iter().map(|&n| span(2, n, 512)).collect());
-            cuts.push((0..32).map(|i| span(i * 3, groups / (i + 2), if i % 5 == 0 { 9 } else { 512 })).collect());
+            cuts.push([1, 31, 0, 32, 33, 7, 257, 0].iter().map(|&n| range(n, n, 512)).collect());
+            cuts.push([groups / 2 - 3, 1, groups / 4].iter().map(|&n| range(2, n, 512)).collect());
+            cuts.push((0..32).map(|i| range(i * 3, groups / (i + 2), if i % 5 == 0 { 9 } else { 512 })).collect());
             for (what, input) in &inputs {
-                for spans in &cuts {
+                for ranges in &cuts {
                     if share.takes() {
                         let encoder = Encoder::new(device, &format).unwrap();
-                        check_encoder(device, &format, &encoder, input, &[], spans, what);
+                        check_encoder(device, &format, &encoder, input, &[], ranges, what);
                     }
                 }
             }
@@ -62,9 +62,9 @@ fn errors_are_of_one_stream() {
 
 fn errors_with(device: &Device, format: &Format) {
     let stream = device.context().default_stream();
-    let spans = [0, 100, 200].map(|first_group| StreamSpan { first_group, groups: 100, free_symbol: 3 });
+    let ranges = [0, 100, 200].map(|first_group| StreamRange { first_group, groups: 100, free_symbol: 3 });
     let mut input = symbols(Spread::Flat, 8, 300 << 7, 5);
-    let batch = Batch::new(&stream, format, &spans).unwrap();
+    let batch = Batch::new(&stream, format, &ranges).unwrap();
     let mut arena = Arena::new(stream.clone());
     let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
     let builder = BatchCodebooksBuilder::<u16>::new(device, format).unwrap();
@@ -134,18 +134,18 @@ fn codes_over_the_length_limit() {
     let groups = (length >> 7) as u32;
     let multiprocessors = device.info().multiprocessors as usize;
     for streams in [1, multiprocessors.min(24), (3 * multiprocessors + 1).min(pick(400, 25))] {
-        let span = |i: usize| StreamSpan {
+        let range = |i: usize| StreamRange {
             first_group: (i % inputs.len()) as u64 * u64::from(groups),
             groups,
             free_symbol: 1023,
         };
-        let spans: Vec<_> = (0..streams).map(span).collect();
+        let ranges: Vec<_> = (0..streams).map(range).collect();
         for with_classes in [false, true] {
             let format = Format { classes: with_classes, ..format(2, 7, 1024, IndexKind::Symbol) };
             let classes: Vec<u8> = (0..input.len() >> 7).map(|group| (group % 4) as u8).collect();
             let classes = if with_classes { &classes[..] } else { &[] };
             let encoder = Encoder::new(device, &format).unwrap();
-            check_encoder(device, &format, &encoder, &input, classes, &spans, "deep trees");
+            check_encoder(device, &format, &encoder, &input, classes, &ranges, "deep trees");
         }
     }
 }

@@ -12,7 +12,7 @@ use syncline_core::huffman::{self, IndexKind};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::Symbol;
 use syncline_cuda::huffman::encode::{
-    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamSpan,
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamRange,
 };
 
 /// Encodes `input` as a batch and compares every stream with the CPU's.
@@ -21,11 +21,11 @@ fn check<S: Symbol + huffman::Symbol>(
     format: &Format,
     input: &[S],
     classes: &[u8],
-    spans: &[StreamSpan],
+    ranges: &[StreamRange],
     what: &str,
 ) {
     let encoder = Encoder::<S>::new(device, format).unwrap();
-    check_encoder(device, format, &encoder, input, classes, spans, what);
+    check_encoder(device, format, &encoder, input, classes, ranges, what);
 }
 
 /// those with codewords.
@@ -50,17 +50,17 @@ fn sixteen_bit_symbols() {
                 ("skewed", clustered(0.8, 1024, length, 1)),
                 ("middling", symbols(Spread::Geometric(0.3), 1024, length, 2)),
                 ("rather flat", symbols(Spread::Geometric(0.07), 1024, length, 5)),
-                ("few live groups", sparse(length, pick(90_000, 9000))),
+                ("few coded groups", sparse(length, pick(90_000, 9000))),
                 ("flat", symbols(Spread::Flat, 1024, length, 3)),
                 ("one symbol", vec![512; length]),
                 ("another symbol", vec![7; length]),
                 ("two symbols", symbols(Spread::Flat, 2, length, 4).iter().map(|s| 511 + s).collect()),
             ];
             for (what, input) in &inputs {
-                let whole = vec![StreamSpan { first_group: 0, groups, free_symbol: 512 }];
-                for spans in [whole, cut(groups, 512)] {
+                let whole = vec![StreamRange { first_group: 0, groups, free_symbol: 512 }];
+                for ranges in [whole, cut(groups, 512)] {
                     if share.takes() {
-                        check(device, &format, input, &[], &spans, what);
+                        check(device, &format, input, &[], &ranges, what);
                     }
                 }
             }
@@ -108,12 +108,12 @@ fn large_alphabets() {
             for (what, input) in &inputs {
                 let format = format(2, 6, alphabet, index);
                 let (first, second) = pick((10_000, 4000), (1200, 600));
-                let spans = [
-                    StreamSpan { first_group: 0, groups: first, free_symbol: 0 },
-                    StreamSpan { first_group: u64::from(first) + 1, groups: second, free_symbol: 3 },
+                let ranges = [
+                    StreamRange { first_group: 0, groups: first, free_symbol: 0 },
+                    StreamRange { first_group: u64::from(first) + 1, groups: second, free_symbol: 3 },
                 ];
                 if share.takes() {
-                    check(device, &format, input, &[], &spans, what);
+                    check(device, &format, input, &[], &ranges, what);
                 }
             }
         }
@@ -133,10 +133,10 @@ fn classes() {
         let spreads = [0.9, 0.5, 0.1, 0.02].map(|share| symbols(Spread::Geometric(share), 1024, length, 7));
         let uneven: Vec<u16> = (0..length).map(|i| spreads[usize::from(classes[i >> group_log2])][i]).collect();
         check(device, &format, &uneven, &classes, &cut(groups as u32, 512), "uneven");
-        let whole = [StreamSpan { first_group: 0, groups: groups as u32, free_symbol: 512 }];
+        let whole = [StreamRange { first_group: 0, groups: groups as u32, free_symbol: 512 }];
         check(device, &format, &uneven, &classes, &whole, "uneven, one stream");
         check(device, &format, &spreads[1], &classes, &whole, "even");
-        check(device, &format, &vec![512_u16; length], &classes, &whole, "nothing live");
+        check(device, &format, &vec![512_u16; length], &classes, &whole, "nothing coded");
         let some: Vec<u8> = classes.iter().map(|class| class & 2).collect();
         check(device, &format, &uneven, &some, &whole, "two classes");
     }
@@ -150,15 +150,15 @@ fn many_streams_and_large_ones() {
     let input = clustered(0.6, 1024, length, 1);
     for (per_stream, group_log2) in [(1 << 12, 6), (length / 5, 7), (length / 5 * 4, 6)] {
         let groups = per_stream >> group_log2;
-        let spans: Vec<_> = (0..length / per_stream)
-            .map(|i| StreamSpan { first_group: (i * groups) as u64, groups: groups as u32, free_symbol: 512 })
+        let ranges: Vec<_> = (0..length / per_stream)
+            .map(|i| StreamRange { first_group: (i * groups) as u64, groups: groups as u32, free_symbol: 512 })
             .collect();
-        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), &input, &[], &spans, "many");
+        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), &input, &[], &ranges, "many");
     }
     // Streams that end within an index block, each next to a short one: scratch memory of one must not extend into that
     // of the next.
     let alternating: Vec<_> = (0..pick(400, 40))
-        .map(|i| StreamSpan { first_group: i * 50, groups: if i % 2 == 0 { 257 } else { 1 }, free_symbol: 0 })
+        .map(|i| StreamRange { first_group: i * 50, groups: if i % 2 == 0 { 257 } else { 1 }, free_symbol: 0 })
         .collect();
     check(device, &format(2, 7, 1024, IndexKind::Symbol), &input, &[], &alternating, "alternating");
     // Large enough for the segments of large inputs, which are otherwise requested explicitly.
@@ -167,19 +167,19 @@ fn many_streams_and_large_ones() {
     {
         let input = clustered(share, 1024, largest, 2);
         let groups = (largest >> group_log2) as u32 - 12 * 7;
-        let spans: Vec<_> =
-            (0..pick(12, 2)).map(|i| StreamSpan { first_group: i * 7, groups, free_symbol: 512 }).collect();
+        let ranges: Vec<_> =
+            (0..pick(12, 2)).map(|i| StreamRange { first_group: i * 7, groups, free_symbol: 512 }).collect();
         let format = format(2, group_log2, 1024, index);
         let encoder = if common::small() {
             Encoder::with_segment_symbols(device, &format, 1 << 13)
         } else {
             Encoder::new(device, &format)
         };
-        check_encoder(device, &format, &encoder.unwrap(), &input, &[], &spans, "large");
+        check_encoder(device, &format, &encoder.unwrap(), &input, &[], &ranges, "large");
     }
     // The largest possible stream.
     let input = symbols(Spread::Geometric(0.3), 1024, largest, 9);
-    let whole = [StreamSpan { first_group: 0, groups: (largest >> 6) as u32, free_symbol: 512 }];
+    let whole = [StreamRange { first_group: 0, groups: (largest >> 6) as u32, free_symbol: 512 }];
     check(device, &format(2, 6, 1024, IndexKind::Symbol), &input, &[], &whole, "largest");
     check(device, &format(2, 6, 1024, IndexKind::None), &input, &[], &whole, "largest");
 }
@@ -188,7 +188,7 @@ fn many_streams_and_large_ones() {
 fn empty_streams() {
     let Some(device) = common::device() else { return };
     for index in IndexKind::ALL {
-        let empty = [StreamSpan { first_group: 0, groups: 0, free_symbol: 5 }; 2];
+        let empty = [StreamRange { first_group: 0, groups: 0, free_symbol: 5 }; 2];
         check::<u16>(device, &format(2, 6, 1024, index), &[], &[], &empty, "empty");
         check::<u8>(device, &format(1, 7, 256, index), &[], &[], &empty, "empty");
     }
@@ -216,13 +216,13 @@ fn wrong_arguments_are_refused() {
         assert!(BatchCodebooksBuilder::<u16>::new(device, &bad).is_err(), "{bad:?}");
     }
     assert!(Encoder::<u8>::new(device, &good).is_err());
-    let span = StreamSpan { first_group: 1, groups: 4, free_symbol: 0 };
+    let range = StreamRange { first_group: 1, groups: 4, free_symbol: 0 };
     assert!(Batch::new(&stream, &good, &[]).is_err());
-    assert!(Batch::new(&stream, &good, &[StreamSpan { free_symbol: 1024, ..span }]).is_err());
-    assert!(Batch::new(&stream, &good, &[StreamSpan { groups: 1 << 20, ..span }]).is_err());
-    assert!(Batch::new(&stream, &good, &[StreamSpan { first_group: u64::MAX, ..span }]).is_err());
+    assert!(Batch::new(&stream, &good, &[StreamRange { free_symbol: 1024, ..range }]).is_err());
+    assert!(Batch::new(&stream, &good, &[StreamRange { groups: 1 << 20, ..range }]).is_err());
+    assert!(Batch::new(&stream, &good, &[StreamRange { first_group: u64::MAX, ..range }]).is_err());
 
-    let batch = Batch::new(&stream, &good, &[span]).unwrap();
+    let batch = Batch::new(&stream, &good, &[range]).unwrap();
     let mut arena = Arena::new(stream.clone());
     let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
     let builder = BatchCodebooksBuilder::<u16>::new(device, &good).unwrap();

@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const StreamDescriptor &stream = streams[number];
     const uint32_t block = piece - stream.first_index_block;
     const uint32_t first = by_index ? block * WARP : 0;
-    const uint32_t end = by_index ? min_of(stream.live, first + WARP) : stream.live;
+    const uint32_t end = by_index ? min_of(stream.coded_groups, first + WARP) : stream.coded_groups;
     const uint32_t start = by_index ? uint32_t(reinterpret_cast<const uint64_t *>(input + stream.index)[block]) : 0;
     if (first >= end) {
         return;
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             checksum.add_symbol(one.symbol, rank * GROUP + i);
         }
     }
-    if (end == stream.live && reader.position != stream.bits) {
+    if (end == stream.coded_groups && reader.position != stream.bits) {
         atomicOr(&status[number], STATUS_COUNT);
     }
     atomicAdd(&sums[2 * number], checksum.sum);

@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t warp_sequences = ceil_div(stream.bits, WARP_SEQUENCE_BITS),
                    subsequences = ceil_div(stream.bits, SUBSEQUENCE_BITS);
     const uint32_t first_subsequence = stream.first_subsequence,
-                   first_warp_sequence = stream.first_sequence * WARP_SEQUENCES, symbols = stream.live * GROUP;
+                   first_warp_sequence = stream.first_sequence * WARP_SEQUENCES, symbols = stream.coded_groups * GROUP;
     launch_dependents_and_wait();
     uint32_t running = 0;
     for (uint32_t first = 0; first < warp_sequences; first += THREADS) {
@@ -221,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         const Lookup lookup(table, &codebook, symbols, LONG_ENTRIES, false);
         const MappedGroups group{stream, map};
-        const uint32_t all = stream.live * GROUP;
+        const uint32_t all = stream.coded_groups * GROUP;
         Checksum checksum{0, 0};
         SubsequenceWords words;
         uint32_t entry = 0, count = 0, base = 0;

@@ -51,7 +51,7 @@ __device__ inline void decode_to_buffer(const Lookup &lookup, SubsequenceReader 
     }
 }
 
-// Maps live ranks to groups.
+// Maps ranks of coded groups to groups.
 struct MappedGroups {
     const StreamDescriptor &stream;
     const uint32_t *map;

@@ -21,7 +21,7 @@ __device__ inline void store_symbol(uint8_t *out, uint64_t at, uint32_t symbol) 
     }
 }
 
-// Returns the output position of live symbol `position` of a stream.
+// Returns the output position of symbol `position` of the coded groups of a stream.
 __device__ inline uint64_t place_of(const StreamDescriptor &stream, const uint32_t *map, uint32_t position) {
     return stream.out + uint64_t(group_of_rank(stream, map, position / GROUP)) * GROUP + position % GROUP;
 }
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         __syncthreads();
         // Damaged streams may have more codewords than symbols.
-        const uint32_t all = stream.live * GROUP;
+        const uint32_t all = stream.coded_groups * GROUP;
         const uint32_t begin = min_of(all, before_shared), end = min_of(all, before_shared + total);
         if (threadIdx.x == 0 && (number + 1) * uint64_t(SEQUENCE_BITS) >= stream.bits && before_shared + total != all) {
             atomicOr(&status[stream_number], STATUS_COUNT);

@@ -13,38 +13,38 @@ constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 // Reads the symbols again. A codeword that reaches the start of a subsequence, and the end of the stream, set a gap:
 // the distance to the start of the next codeword.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
-    gap_array_2020_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
+    gap_array_2020_encode(const uint8_t *symbols, const StreamInput *inputs, const uint32_t *codewords,
                           uint32_t segments_in_stream, EncodeScratch all, uint8_t *all_gaps, uint32_t gaps_in_stream) {
     launch_dependents_and_wait();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WRITE_WARPS + warp_id();
-    const StreamInput span = spans[stream];
-    if (segment * SEGMENT_GROUPS >= span.groups) {
+    const StreamInput input = inputs[stream];
+    if (segment * SEGMENT_GROUPS >= input.groups) {
         return;
     }
     const EncodeScratch scratch = of_stream(all, stream, segments_in_stream);
     uint8_t *gaps = all_gaps + uint64_t(stream) * gaps_in_stream;
     const uint32_t *codebook = codewords + uint64_t(codebook_of(stream, 1, 0)) * ALPHABET;
-    const uint32_t free_word = spread_symbol(span.free_symbol);
-    const uint32_t end_of_stream = span.groups * GROUP;
+    const uint32_t free_word = spread_symbol(input.free_symbol);
+    const uint32_t end_of_stream = input.groups * GROUP;
     uint32_t position = scratch.starts[segment].x;
     if (segment == 0 && lane_id() == 0) {
         gaps[0] = 0;
     }
     const uint32_t rounds =
-        ceil_div(min_of(SEGMENT_GROUPS, span.groups - segment * SEGMENT_GROUPS) * GROUP, WARP_SYMBOLS);
+        ceil_div(min_of(SEGMENT_GROUPS, input.groups - segment * SEGMENT_GROUPS) * GROUP, WARP_SYMBOLS);
     uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
     for (uint32_t round = 0; round < rounds; ++round, at += WARP_SYMBOLS) {
         LaneSymbols own;
-        own.load(symbols + (span.first_group * GROUP + min_of(at, end_of_stream - LANE_SYMBOLS)) * SYMBOL_BYTES);
-        const bool live =
+        own.load(symbols + (input.first_group * GROUP + min_of(at, end_of_stream - LANE_SYMBOLS)) * SYMBOL_BYTES);
+        const bool is_coded =
             (__ballot_sync(ALL_LANES, at < end_of_stream && own.differs_from(free_word)) & group_lanes()) != 0;
         uint8_t lengths[LANE_SYMBOLS];
         uint32_t total = 0;
 #pragma unroll
         for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
-            lengths[i] = live ? __ldg(&codebook[own[i] & (ALPHABET - 1)]) >> CODE_BITS : 0;
+            lengths[i] = is_coded ? __ldg(&codebook[own[i] & (ALPHABET - 1)]) >> CODE_BITS : 0;
             total += lengths[i];
         }
         const uint32_t through = warp_inclusive_sum(total);

@@ -20,8 +20,8 @@ struct Tables {
     uint32_t used;
 
     __device__ inline Tables(const uint32_t *codewords, const uint32_t *codebooks_used, const uint8_t *all_classes,
-                             const StreamInput &span, uint32_t stream)
-        : classes(all_classes + span.first_group), used(CLASSES == 1 || codebooks_used[stream] == 1 ? 1 : CLASSES) {
+                             const StreamInput &input, uint32_t stream)
+        : classes(all_classes + input.first_group), used(CLASSES == 1 || codebooks_used[stream] == 1 ? 1 : CLASSES) {
         codebooks = codewords + uint64_t(codebook_of(stream, used, 0)) * ALPHABET;
     }
     __device__ inline const uint32_t *of_group(uint32_t group) const {
@@ -42,7 +42,7 @@ __device__ inline uint32_t symbol_at(const uint8_t *symbols, uint64_t index) {
 
 // The coarse-grained encoder: one thread encodes a segment symbol by symbol.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    reduce_shuffle_merge_2021_coarse(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
+    reduce_shuffle_merge_2021_coarse(const uint8_t *symbols, const StreamInput *inputs, const uint32_t *codewords,
                                      const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
                                      uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     grid_dependency_wait();
@@ -50,26 +50,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, THREADS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * THREADS + threadIdx.x;
-    const StreamInput span = spans[stream];
+    const StreamInput input = inputs[stream];
     const uint32_t first_group = segment * SEGMENT_GROUPS;
-    if (segment >= segments_in_stream || first_group >= span.groups) {
+    if (segment >= segments_in_stream || first_group >= input.groups) {
         return;
     }
-    const Tables tables(codewords, codebooks, classes, span, stream);
+    const Tables tables(codewords, codebooks, classes, input, stream);
     const uint64_t offset = uint64_t(stream) * segments_in_stream + segment;
     uint32_t *slot = slots + offset * SLOT_WORDS;
     uint64_t pending = 0;
     uint32_t filled = 0, words = 0, position = 0;
     bool bad = false;
     SegmentSums own = {0, 0, 0, 0};
-    for (uint32_t group = first_group; group < min_of(first_group + SEGMENT_GROUPS, span.groups); ++group) {
-        const uint64_t first = (span.first_group + group) * GROUP;
-        bool live = false;
+    for (uint32_t group = first_group; group < min_of(first_group + SEGMENT_GROUPS, input.groups); ++group) {
+        const uint64_t first = (input.first_group + group) * GROUP;
+        bool is_coded = false;
         for (uint32_t i = 0; i < GROUP; ++i) {
-            live |= symbol_at(symbols, first + i) != span.free_symbol;
+            is_coded |= symbol_at(symbols, first + i) != input.free_symbol;
         }
         uint32_t bits = 0;
-        if (live) {
+        if (is_coded) {
             const uint32_t *codebook = tables.of_group(group);
             for (uint32_t i = 0; i < GROUP; ++i) {
                 const uint32_t symbol = symbol_at(symbols, first + i);
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 own.sum += symbol;
                 own.weighted += ++position * symbol;
             }
-            ++own.live;
+            ++own.coded_groups;
         }
         group_bits[uint64_t(stream) * segments_in_stream * SEGMENT_GROUPS + group] = bits;
         own.bits += bits;
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (filled > 0) {
         slot[words] = uint32_t(pending << (32 - filled));
     }
-    own.live |= bad ? SEGMENT_INVALID : 0;
+    own.coded_groups |= bad ? SEGMENT_INVALID : 0;
     sums[offset] = own;
 }
 
@@ -100,32 +100,32 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // The results of a block's segment.
 struct BlockSums {
-    uint32_t live_lanes[SEGMENT_GROUPS]; // lanes of threads that saw a symbol other than that of zero-bit groups
+    uint32_t are_coded[SEGMENT_GROUPS]; // lanes of threads that saw a symbol other than that of zero-bit groups
     uint32_t group_bits[SEGMENT_GROUPS];
     uint32_t ranks[SEGMENT_GROUPS];
-    uint32_t live, sum, weighted;
+    uint32_t coded_groups, sum, weighted;
 };
 
-// Finds the live groups of a segment; called by the whole block.
-__device__ inline void find_live_groups(BlockSums &block, const uint8_t *symbols, const StreamInput &span,
-                                        uint32_t first_group, uint32_t groups) {
+// Finds the coded groups of a segment; called by the whole block.
+__device__ inline void find_coded_groups(BlockSums &block, const uint8_t *symbols, const StreamInput &input,
+                                         uint32_t first_group, uint32_t groups) {
     for (uint32_t i = threadIdx.x; i < SEGMENT_GROUPS; i += THREADS) {
-        block.live_lanes[i] = block.group_bits[i] = 0;
+        block.are_coded[i] = block.group_bits[i] = 0;
     }
     if (threadIdx.x == 0) {
-        block.live = block.sum = block.weighted = 0;
+        block.coded_groups = block.sum = block.weighted = 0;
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < groups * GROUP; i += THREADS) {
-        if (symbol_at(symbols, (span.first_group + first_group) * GROUP + i) != span.free_symbol) {
-            atomicOr(&block.live_lanes[i / GROUP], 1u);
+        if (symbol_at(symbols, (input.first_group + first_group) * GROUP + i) != input.free_symbol) {
+            atomicOr(&block.are_coded[i / GROUP], 1u);
         }
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < groups; ++i) {
-            block.ranks[i] = block.live;
-            block.live += block.live_lanes[i];
+            block.ranks[i] = block.coded_groups;
+            block.coded_groups += block.are_coded[i];
         }
     }
     __syncthreads();
@@ -141,7 +141,7 @@ __device__ inline void write_segment(BlockSums &block, uint32_t sum, uint32_t we
         group_bits[i] = block.group_bits[i];
     }
     if (threadIdx.x == 0) {
-        *sums = {bits, block.live | (bad ? SEGMENT_INVALID : 0), block.sum, block.weighted};
+        *sums = {bits, block.coded_groups | (bad ? SEGMENT_INVALID : 0), block.sum, block.weighted};
     }
 }
 
@@ -149,7 +149,7 @@ __device__ inline void write_segment(BlockSums &block, uint32_t sum, uint32_t we
 
 // The prefix-sum encoder: one thread per symbol, whose position is the prefix sum of all lengths.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    reduce_shuffle_merge_2021_prefix_sum(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
+    reduce_shuffle_merge_2021_prefix_sum(const uint8_t *symbols, const StreamInput *inputs, const uint32_t *codewords,
                                          const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
                                          uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     __shared__ BlockSums block;
@@ -157,25 +157,25 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     grid_dependency_wait();
     launch_dependents();
     const uint32_t stream = blockIdx.x / segments_in_stream, segment = blockIdx.x % segments_in_stream;
-    const StreamInput span = spans[stream];
+    const StreamInput input = inputs[stream];
     const uint32_t first_group = segment * SEGMENT_GROUPS;
-    if (first_group >= span.groups) {
+    if (first_group >= input.groups) {
         return;
     }
-    const uint32_t groups = min_of(SEGMENT_GROUPS, span.groups - first_group);
-    const Tables tables(codewords, codebooks, classes, span, stream);
+    const uint32_t groups = min_of(SEGMENT_GROUPS, input.groups - first_group);
+    const Tables tables(codewords, codebooks, classes, input, stream);
     uint32_t *slot = slots + uint64_t(blockIdx.x) * SLOT_WORDS;
     for (uint32_t i = threadIdx.x; i < SLOT_WORDS; i += THREADS) {
         slot[i] = 0;
     }
-    find_live_groups(block, symbols, span, first_group, groups);
+    find_coded_groups(block, symbols, input, first_group, groups);
     uint32_t position = 0, sum = 0, weighted = 0;
     bool bad = false;
     for (uint32_t first = 0; first < groups * GROUP; first += THREADS) {
         const uint32_t i = first + threadIdx.x, group = i / GROUP;
         Code code = {0, 0};
-        if (i < groups * GROUP && block.live_lanes[group] != 0) {
-            const uint32_t symbol = symbol_at(symbols, (span.first_group + first_group) * GROUP + i);
+        if (i < groups * GROUP && block.are_coded[group] != 0) {
+            const uint32_t symbol = symbol_at(symbols, (input.first_group + first_group) * GROUP + i);
             code = Tables::code(tables.of_group(first_group + group), symbol, bad);
             sum += symbol;
             weighted += (block.ranks[group] * GROUP + i % GROUP + 1) * symbol;
@@ -227,7 +227,7 @@ __device__ inline uint32_t merged_word(const uint32_t *left, uint32_t left_bits,
 // The reduce-shuffle-merge encoder: each thread concatenates the codewords of UNIT symbols (reduce), then the block
 // concatenates pairs of sequences until one is left (shuffle). One thread block per segment.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    reduce_shuffle_merge_2021_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
+    reduce_shuffle_merge_2021_encode(const uint8_t *symbols, const StreamInput *inputs, const uint32_t *codewords,
                                      const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
                                      uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     __shared__ BlockSums block;
@@ -236,27 +236,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     grid_dependency_wait();
     launch_dependents();
     const uint32_t stream = blockIdx.x / segments_in_stream, segment = blockIdx.x % segments_in_stream;
-    const StreamInput span = spans[stream];
+    const StreamInput input = inputs[stream];
     const uint32_t first_group = segment * SEGMENT_GROUPS;
-    if (first_group >= span.groups) {
+    if (first_group >= input.groups) {
         return;
     }
-    const uint32_t groups = min_of(SEGMENT_GROUPS, span.groups - first_group);
-    const Tables tables(codewords, codebooks, classes, span, stream);
-    find_live_groups(block, symbols, span, first_group, groups);
+    const uint32_t groups = min_of(SEGMENT_GROUPS, input.groups - first_group);
+    const Tables tables(codewords, codebooks, classes, input, stream);
+    find_coded_groups(block, symbols, input, first_group, groups);
 
     // Reduce-merge.
     const uint32_t group = threadIdx.x * UNIT / GROUP;
     uint32_t own[WIDE] = {};
     uint32_t bits = 0, sum = 0, weighted = 0;
     bool bad = false;
-    if (group < groups && block.live_lanes[group] != 0) {
+    if (group < groups && block.are_coded[group] != 0) {
         const uint32_t *codebook = tables.of_group(first_group + group);
         const uint32_t in_group = threadIdx.x * UNIT % GROUP;
 #pragma unroll
         for (uint32_t i = 0; i < UNIT; ++i) {
             const uint32_t symbol =
-                symbol_at(symbols, (span.first_group + first_group) * GROUP + threadIdx.x * UNIT + i);
+                symbol_at(symbols, (input.first_group + first_group) * GROUP + threadIdx.x * UNIT + i);
             const Code code = Tables::code(codebook, symbol, bad);
             sum += symbol;
             weighted += (block.ranks[group] * GROUP + in_group + i + 1) * symbol;

@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         before += total;
     }
-    if (threadIdx.x == 0 && before != stream.live * GROUP) {
+    if (threadIdx.x == 0 && before != stream.coded_groups * GROUP) {
         atomicOr(&status[blockIdx.x], STATUS_COUNT);
     }
 }
@@ -213,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const Decoder decoder(lookup, LONG_ENTRIES, &codebook, symbols);
         WordReader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);
         // Damaged streams may have more codewords than symbols.
-        const uint32_t all = stream.live * GROUP;
+        const uint32_t all = stream.coded_groups * GROUP;
         const uint32_t begin = min_of(all, starts[next]), end = min_of(all, starts[next] + total);
         uint32_t position = begin + before_in_block;
         const uint32_t own_end = min_of(end, position + count);

@@ -224,7 +224,7 @@ impl SubsequenceDecoder {
         let (output, _writes) = decoding.output.device_ptr_mut(&stream);
         let Scratch { tables, map, sums, .. } = scratch;
         // SAFETY: the kernel reads words within the bounds of the descriptors, which `Decoding::check` compared with
-        // the buffers, and writes symbols only up to the number of live groups, to groups of the stream. The shared
+        // the buffers, and writes symbols only up to the number of coded groups, to groups of the stream. The shared
         // memory holds a table, and a buffer of `room` symbols for each warp.
         unsafe {
             launch!(self.kernels.subsequences_write on &stream, grid; decoding.input, descriptors, sizes.streams,

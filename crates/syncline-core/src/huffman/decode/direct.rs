@@ -63,7 +63,7 @@ impl Direct {
     }
 }
 
-/// Decodes the groups of a range to `out`; before them are `rank` live groups. Gives `None` if a group does not end
+/// Decodes the groups of a range to `out`; before them are `rank` coded groups. Gives `None` if a group does not end
 /// where the next one starts.
 pub struct Decoding<'d, 's, 'a, S, const LEN: usize> {
     pub decoder: &'d StreamDecoder<'s, 'a, S>,

@@ -101,7 +101,7 @@ impl<S: Symbol, const WIDTH: usize, const LEN: usize> Kernel for Decoding<'_, '_
     }
 }
 
-/// A live group, and its number among all live groups.
+/// A coded group, and its number among all coded groups.
 #[derive(Clone, Copy)]
 struct Target {
     group: usize,
@@ -117,7 +117,7 @@ struct Targets<'d, 's, 'a, S> {
 }
 
 impl<'d, S: Symbol> Targets<'d, '_, '_, S> {
-    /// Starts `lane` on the next live group; fills the zero-bit ones before it. `out` starts at group `first`.
+    /// Starts `lane` on the next coded group; fills the zero-bit ones before it. `out` starts at group `first`.
     #[inline(always)]
     fn start_next<const LEN: usize>(
         &mut self,

@@ -16,7 +16,7 @@
 use rayon::prelude::*;
 
 use super::StreamDecoder;
-use super::spans::{Span, Spans};
+use super::ranges::{DecodedRange, RangeDecoder};
 use crate::huffman::Symbol;
 
 /// Bits between recorded boundaries. Longer than on a GPU (128): only to find out that two decoders are in step.
@@ -25,21 +25,21 @@ const CHECK_BITS: u32 = 1024;
 /// Fewest bits that are worth a thread.
 const LEAST_PER_THREAD: u32 = 16 * CHECK_BITS;
 
-/// The record of phase 1 for a sequence: the span from its start to the first codeword at or after each subsequence
+/// The record of phase 1 for a sequence: the range from its start to the first codeword at or after each subsequence
 /// boundary.
 struct Record {
     bits: std::ops::Range<u32>,
-    spans: Vec<Span>,
+    ranges: Vec<DecodedRange>,
 }
 
 impl Record {
-    fn new<S: Symbol>(spans: Spans<'_, '_, '_, S>, bits: std::ops::Range<u32>) -> Self {
-        let mut record = Self { bits: bits.clone(), spans: Vec::new() };
-        let mut so_far = Span { exit: bits.start, symbols: 0 };
+    fn new<S: Symbol>(decoder: RangeDecoder<'_, '_, '_, S>, bits: std::ops::Range<u32>) -> Self {
+        let mut record = Self { bits: bits.clone(), ranges: Vec::new() };
+        let mut so_far = DecodedRange { exit: bits.start, symbols: 0 };
         for end in record.boundaries() {
-            let span = spans.count(so_far.exit, end);
-            so_far = Span { exit: span.exit, symbols: so_far.symbols + span.symbols };
-            record.spans.push(so_far);
+            let range = decoder.count(so_far.exit, end);
+            so_far = DecodedRange { exit: range.exit, symbols: so_far.symbols + range.symbols };
+            record.ranges.push(so_far);
         }
         record
     }
@@ -52,55 +52,55 @@ impl Record {
 
     /// Decodes the sequence starting at `entry`, shortly after its first bit, until a codeword boundary equals a
     /// recorded one.
-    fn resume<S: Symbol>(&self, spans: Spans<'_, '_, '_, S>, entry: u32) -> Span {
-        let mut so_far = Span { exit: entry, symbols: 0 };
-        for (end, recorded) in self.boundaries().zip(&self.spans) {
-            let span = spans.count(so_far.exit, end);
-            so_far = Span { exit: span.exit.max(so_far.exit), symbols: so_far.symbols + span.symbols };
+    fn resume<S: Symbol>(&self, decoder: RangeDecoder<'_, '_, '_, S>, entry: u32) -> DecodedRange {
+        let mut so_far = DecodedRange { exit: entry, symbols: 0 };
+        for (end, recorded) in self.boundaries().zip(&self.ranges) {
+            let range = decoder.count(so_far.exit, end);
+            so_far = DecodedRange { exit: range.exit.max(so_far.exit), symbols: so_far.symbols + range.symbols };
             if so_far.exit == recorded.exit {
-                let all = self.spans.last().unwrap_or(recorded);
-                return Span { exit: all.exit, symbols: so_far.symbols + all.symbols - recorded.symbols };
+                let all = self.ranges.last().unwrap_or(recorded);
+                return DecodedRange { exit: all.exit, symbols: so_far.symbols + all.symbols - recorded.symbols };
             }
         }
         so_far
     }
 }
 
-/// Decodes all live groups; returns how many symbols there were.
+/// Decodes all coded groups; returns how many symbols there were.
 pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, dense: &mut [S], threads: usize) -> usize {
     let bits = decoder.stream.codeword_bits();
     let parts = (threads as u64).min(u64::from(bits / LEAST_PER_THREAD)).max(1);
-    let spans = Spans(decoder);
+    let ranges = RangeDecoder(decoder);
     if parts == 1 {
-        return spans.write(0, bits, dense).symbols;
+        return ranges.write(0, bits, dense).symbols;
     }
     let cuts: Vec<u32> = (0..=parts).map(|part| (u64::from(bits) * part / parts) as u32).collect();
-    let records: Vec<Record> = cuts.par_windows(2).map(|w| Record::new(spans, w[0]..w[1])).collect();
+    let records: Vec<Record> = cuts.par_windows(2).map(|w| Record::new(ranges, w[0]..w[1])).collect();
 
     let guessed_entry = |part: usize| match part.checked_sub(1) {
-        Some(before) => records[before].spans.last().map_or(0, |span| span.exit),
+        Some(before) => records[before].ranges.last().map_or(0, |range| range.exit),
         None => 0,
     };
-    let resumed: Vec<Span> =
-        records.par_iter().enumerate().map(|(part, record)| record.resume(spans, guessed_entry(part))).collect();
+    let resumed: Vec<DecodedRange> =
+        records.par_iter().enumerate().map(|(part, record)| record.resume(ranges, guessed_entry(part))).collect();
 
     let mut bounds = vec![0];
     let mut counts = Vec::with_capacity(records.len());
     let mut entry = 0;
     for (part, record) in records.iter().enumerate() {
-        let span = if entry == guessed_entry(part) { resumed[part] } else { record.resume(spans, entry) };
-        entry = span.exit;
-        counts.push(span.symbols);
+        let range = if entry == guessed_entry(part) { resumed[part] } else { record.resume(ranges, entry) };
+        entry = range.exit;
+        counts.push(range.symbols);
         bounds.push(entry);
     }
     // The write of a part ends where the next begins, not at the cut.
-    write_counted(spans, &bounds, &counts, dense)
+    write_counted(ranges, &bounds, &counts, dense)
 }
 
 /// Decodes between successive bounds (each the start of a codeword or the end of all), in parallel, given the number of
 /// symbols of each part; returns how many symbols there were.
 fn write_counted<S: Symbol>(
-    spans: Spans<'_, '_, '_, S>,
+    decoder: RangeDecoder<'_, '_, '_, S>,
     bounds: &[u32],
     counts: &[usize],
     mut dense: &mut [S],
@@ -112,5 +112,5 @@ fn write_counted<S: Symbol>(
         dense = rest;
         parts.push((bound, part));
     }
-    parts.into_par_iter().map(|(bound, part)| spans.write(bound[0], bound[1], part).symbols).sum()
+    parts.into_par_iter().map(|(bound, part)| decoder.write(bound[0], bound[1], part).symbols).sum()
 }

@@ -159,7 +159,7 @@ pub(super) struct SampleCounts {
     bitmaps: Counts,
     /// Tiles, and those that are not constant.
     tiles: u64,
-    live: u64,
+    varying: u64,
 }
 
 impl SampleCounts {
@@ -172,7 +172,7 @@ impl SampleCounts {
         class: usize,
     ) {
         self.tiles += 1;
-        self.live += u64::from(!prediction.is_constant);
+        self.varying += u64::from(!prediction.is_constant);
         tile.for_strips(extent, prediction, |strip, is_bitmap| {
             let counts = if is_bitmap { &mut self.bitmaps } else { &mut self.classes[class] };
             counts.add(strip);
@@ -192,7 +192,8 @@ impl SampleCounts {
                 let books_of_four: Vec<Codebook> =
                     classes.iter().map(|frequencies| build(frequencies, is_sample, scratch)).collect();
                 let bits_of_one = self.bits_of_chunk(tiles, std::slice::from_ref(&one), &books_of_one);
-                let bits_of_four = self.bits_of_chunk(tiles, &classes, &books_of_four) + 2 * self.live * tiles as u64;
+                let bits_of_four =
+                    self.bits_of_chunk(tiles, &classes, &books_of_four) + 2 * self.varying * tiles as u64;
                 if bits_of_four < bits_of_one { books_of_four } else { books_of_one }
             }
         };

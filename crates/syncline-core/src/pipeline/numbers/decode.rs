@@ -54,12 +54,12 @@ impl<'a, W: Word> Chunk<'a, W> {
     fn parse(context: &'a Context<'_>, sections: &Sections<'a>, plan: Plan, states: Vec<TileState>) -> Result<Self> {
         let place = context.place.as_str();
         let bases = if plan.has_bases() { read_bases(sections.0[BASES], states.len(), place)? } else { Vec::new() };
-        let live = states.iter().filter(|state| !state.constant).count();
-        let bins = if live > 0 { read_bins::<W>(sections.0[BINS], place)? } else { Vec::new() };
+        let varying = states.iter().filter(|state| !state.constant).count();
+        let bins = if varying > 0 { read_bins::<W>(sections.0[BINS], place)? } else { Vec::new() };
         let raw = sections.0[RAW_BITS];
         let mut raw_starts = Vec::new();
         if !raw.is_empty() {
-            let lengths: Vec<u32> = read_bases(sections.0[RAW_LENGTHS], live, place)?;
+            let lengths: Vec<u32> = read_bases(sections.0[RAW_LENGTHS], varying, place)?;
             let mut at = 0usize;
             raw_starts.push(0);
             for length in lengths {
@@ -105,7 +105,7 @@ impl<'a, W: Word> Chunk<'a, W> {
         let table = Table::new(&self.bins, self.plan);
 
         let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
-        let (mut symbol, mut mask_byte, mut position, mut live) = (0, 0, 0, 0);
+        let (mut symbol, mut mask_byte, mut position, mut varying) = (0, 0, 0, 0);
         let mut number = 0;
         while let Some((tile, wanted)) = sink.peek() {
             let state = self.states.get(number).ok_or_else(|| context.corrupt("it has too few tiles"))?;
@@ -117,7 +117,7 @@ impl<'a, W: Word> Chunk<'a, W> {
                     words.fill(W::narrow(self.plan.center as u64));
                 } else {
                     let symbols = symbols.take(symbol, of_tile)?;
-                    if !self.read_codes(&table, symbols, live, words) {
+                    if !self.read_codes(&table, symbols, varying, words) {
                         return Err(context.corrupt("its raw bits do not fit its codes"));
                     }
                 }
@@ -148,7 +148,7 @@ impl<'a, W: Word> Chunk<'a, W> {
             }
             symbol += of_tile;
             mask_byte += of_mask;
-            live += usize::from(!state.constant);
+            varying += usize::from(!state.constant);
             position += tile.len();
             number += 1;
         }
@@ -157,10 +157,10 @@ impl<'a, W: Word> Chunk<'a, W> {
         rests.finish()
     }
 
-    /// Reads the codes of the tile that is number `live` of those with codes. Returns whether they have the raw bits
-    /// that they should.
-    fn read_codes<S: Symbol>(&self, table: &Table<W>, symbols: &[S], live: usize, words: &mut [W]) -> bool {
-        let (from, to) = match self.raw_starts.get(live..live + 2) {
+    /// Reads the codes of the tile that is number `varying` of those that are not constant. Returns whether they have
+    /// the raw bits that they should.
+    fn read_codes<S: Symbol>(&self, table: &Table<W>, symbols: &[S], varying: usize, words: &mut [W]) -> bool {
+        let (from, to) = match self.raw_starts.get(varying..varying + 2) {
             Some(&[from, to]) => (from, to),
             _ => (0, 0),
         };

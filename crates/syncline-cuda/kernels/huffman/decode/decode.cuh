@@ -312,7 +312,7 @@ __device__ inline void verify_in_last_block(const StreamDescriptor *streams, uin
     }
 }
 
-// Returns the group of live group `rank` of a stream.
+// Returns the group of coded group `rank` of a stream.
 __device__ inline uint32_t group_of_rank(const StreamDescriptor &stream, const uint32_t *map, uint32_t rank) {
     uint32_t group = stream.has_zero_bit_groups ? map[stream.map + rank] : rank;
     return min_of(group, stream.groups - 1);

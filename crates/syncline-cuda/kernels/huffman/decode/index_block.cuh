@@ -51,7 +51,7 @@ template <uint32_t ROW_SIZE> struct GroupDecoder {
     uint8_t *out; // of the stream
     uint32_t group;
     uint32_t rank;
-    bool live;
+    bool has_group;
 
     // Returns the slot of a unit of a row: the units of eight lanes, 128 bytes, use every bank once.
     static __device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) {
@@ -80,7 +80,7 @@ template <uint32_t ROW_SIZE> struct GroupDecoder {
             flush(round);
             __syncwarp();
         }
-        if (live) {
+        if (has_group) {
             checksum.sum += sum;
             checksum.weighted += weighted + rank * GROUP * sum;
         }
@@ -92,7 +92,7 @@ template <uint32_t ROW_SIZE> struct GroupDecoder {
 #pragma unroll
         for (uint32_t first = 0; first < WARP; first += ROWS_AT_ONCE) {
             uint32_t row = first + lane_id() / UNITS;
-            uint32_t to = __shfl_sync(ALL_LANES, live ? group : ALL_LANES, row);
+            uint32_t to = __shfl_sync(ALL_LANES, has_group ? group : ALL_LANES, row);
             if (to != ALL_LANES) {
                 uint4 value = tile[tile_slot(row, unit)];
                 store_evict_first(
@@ -129,7 +129,7 @@ struct WarpBuffers {
 // stream's status.
 template <typename Decode>
 __device__ inline uint32_t decode_in_rounds(const WarpBuffers &buffers, const uint32_t *words, uint32_t own_start,
-                                            uint32_t own_end, bool live, Decode decode) {
+                                            uint32_t own_end, bool has_group, Decode decode) {
     const uint32_t room = buffers.staged_words - SLACK_WORDS;
     uint32_t problems = 0;
     for (uint32_t lane = 0; lane < WARP;) {
@@ -143,17 +143,17 @@ __device__ inline uint32_t decode_in_rounds(const WarpBuffers &buffers, const ui
         const uint32_t count = ceil_div(__shfl_sync(ALL_LANES, own_end, lanes - 1), 32) - first;
         const bool in_round = lane_id() >= lane && lane_id() < lanes;
         stage(buffers.staged, words, first, first + count);
-        const uint32_t end = decode(count, in_round ? own_start - first * 32 : 0, live && in_round);
-        problems |= live && in_round && first * 32 + end != own_end ? STATUS_INDEX : 0;
+        const uint32_t end = decode(count, in_round ? own_start - first * 32 : 0, has_group && in_round);
+        problems |= has_group && in_round && first * 32 + end != own_end ? STATUS_INDEX : 0;
         lane = lanes;
     }
     return problems;
 }
 
-// Decodes index block `block`, where this lane's group is `group` if it is `live`. Called by a warp; returns bits of
+// Decodes index block `block`, where this lane's group is `group` if it `has_group`. Called by a warp; returns bits of
 // the stream's status.
 __device__ inline uint32_t decode_block(const BlockContext &context, const WarpBuffers &buffers, const IndexBlock &at,
-                                        uint32_t block, uint32_t group, bool live, Checksum &checksum) {
+                                        uint32_t block, uint32_t group, bool has_group, Checksum &checksum) {
     const StreamDescriptor &stream = context.stream;
     const uint32_t rank = block * WARP + lane_id();
     const uint32_t *words = reinterpret_cast<const uint32_t *>(buffers.input + stream.words);
@@ -162,8 +162,8 @@ __device__ inline uint32_t decode_block(const BlockContext &context, const WarpB
 #if CODEBOOKS > 1
     if (context.codebook_count > 1) {
         codebook = buffers.classes[stream.classes + group];
-        if (live && (codebook >= context.codebook_count ||
-                     context.codebooks[min_of<uint32_t>(codebook, CODEBOOKS - 1)].longest == 0)) {
+        if (has_group && (codebook >= context.codebook_count ||
+                          context.codebooks[min_of<uint32_t>(codebook, CODEBOOKS - 1)].longest == 0)) {
             problems |= STATUS_CLASS;
         }
         codebook = min_of(codebook, context.codebook_count - 1);
@@ -178,15 +178,16 @@ __device__ inline uint32_t decode_block(const BlockContext &context, const WarpB
                    count = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32) - first_word;
     if (count > room && count <= room + (TILE_BYTES - WARP * NARROW_ROW) / 4) {
         uint32_t *staged = reinterpret_cast<uint32_t *>(buffers.tile + WARP * NARROW_ROW / 16);
-        const GroupDecoder<NARROW_ROW> work{lookup, buffers.tile, out, group, rank, live};
+        const GroupDecoder<NARROW_ROW> work{lookup, buffers.tile, out, group, rank, has_group};
         stage(staged, words, first_word, first_word + count);
-        const uint32_t end = work.decode(staged, count, live ? at.start - first_word * 32 : 0, checksum);
-        return problems | (live && first_word * 32 + end != at.end ? STATUS_INDEX : 0);
+        const uint32_t end = work.decode(staged, count, has_group ? at.start - first_word * 32 : 0, checksum);
+        return problems | (has_group && first_word * 32 + end != at.end ? STATUS_INDEX : 0);
     }
 #endif
     return problems |
-           decode_in_rounds(buffers, words, at.start, at.end, live, [&](uint32_t count, uint32_t start, bool in_round) {
-               return GroupDecoder<ROW_BYTES>{lookup, buffers.tile, out, group, rank, in_round}.decode(
-                   buffers.staged, count, start, checksum);
-           });
+           decode_in_rounds(buffers, words, at.start, at.end, has_group,
+                            [&](uint32_t count, uint32_t start, bool in_round) {
+                                return GroupDecoder<ROW_BYTES>{lookup, buffers.tile, out, group, rank, in_round}.decode(
+                                    buffers.staged, count, start, checksum);
+                            });
 }

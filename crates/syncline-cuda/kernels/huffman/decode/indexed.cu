@@ -1,4 +1,4 @@
-// Decoding with the symbol index: one warp per index block of 32 live groups, one lane per group.
+// Decoding with the symbol index: one warp per index block of 32 coded groups, one lane per group.
 //
 // The words of the index block are copied to shared memory; each lane's start is the prefix sum of the lengths in the
 // index. A lookup gives up to two symbols. Symbols are collected in registers, stored 16 bytes at a time to a tile in
@@ -27,7 +27,7 @@ __device__ inline void share_of_one_stream(const StreamDescriptor *streams, uint
     uint32_t block = blockIdx.x;
     for (uint32_t first = 0; first < count; first += WARP) {
         const uint32_t i = first + lane_id();
-        const uint32_t tasks = i < count ? ceil_div(streams[i].live, WARP) : 0, blocks = ceil_div(tasks, most);
+        const uint32_t tasks = i < count ? ceil_div(streams[i].coded_groups, WARP) : 0, blocks = ceil_div(tasks, most);
         const uint32_t start = i < count ? streams[i].first_index_block : 0;
         const uint32_t through = warp_inclusive_sum(blocks), found = __ballot_sync(ALL_LANES, block < through);
         if (found != 0) {
@@ -75,7 +75,7 @@ struct CostModel {
         const StreamDescriptor &stream = streams[number];
         const uint64_t before = of(stream.first_index_block, stream.first_sequence, number) + change();
         const uint64_t own = cost < before ? 0 : cost - before;
-        const uint32_t tasks = ceil_div(stream.live, WARP);
+        const uint32_t tasks = ceil_div(stream.coded_groups, WARP);
         if (own >= uint64_t(tasks) * OF_BLOCK + stream.bits) {
             return stream.first_index_block + tasks;
         }
@@ -96,7 +96,7 @@ __device__ inline void prefetch_stream(const uint8_t *input, const StreamDescrip
         }
     };
     constexpr uint32_t MOST_DESCRIPTORS = WARP * 8, MOST_LENGTHS = WARP * 64;
-    const uint32_t blocks = ceil_div(stream.live, WARP), lengths = stream.index_bytes - blocks * 8,
+    const uint32_t blocks = ceil_div(stream.coded_groups, WARP), lengths = stream.index_bytes - blocks * 8,
                    own_codebooks = min_of<uint32_t>(stream.codebooks, CODEBOOKS);
     prefetch(&codebooks[stream.first_codebook], own_codebooks * sizeof(CodebookDescriptor));
     prefetch(tables + uint64_t(stream.first_codebook) * CODEBOOK_WORDS, own_codebooks * CODEBOOK_WORDS * 4);
@@ -171,14 +171,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             codebook_count);
         const BlockContext context{stream, own_codebooks, own_tables, codebook_count, paired};
 
-        const uint32_t stop = min_of(end, stream.first_index_block + ceil_div(stream.live, WARP));
+        const uint32_t stop = min_of(end, stream.first_index_block + ceil_div(stream.coded_groups, WARP));
         uint32_t next = task + warp_id();
 #if PAIRS
         Checksum checksum{0, 0};
 #endif
         while (next < stop) {
             const uint32_t block = next - stream.first_index_block, rank = block * WARP + lane_id();
-            const bool live = rank < stream.live;
+            const bool has_group = rank < stream.coded_groups;
             const IndexBlock at(input, stream, block);
             const bool damaged = __any_sync(ALL_LANES, at.damaged);
 #if !PAIRS
@@ -188,7 +188,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             const uint32_t problems =
                 damaged ? STATUS_INDEX
                         : warp_reduce_or(decode_block(context, buffers, at, block,
-                                                      group_of_rank(stream, map, live ? rank : 0), live, checksum));
+                                                      group_of_rank(stream, map, has_group ? rank : 0), has_group,
+                                                      checksum));
             if (problems != 0 && lane_id() == 0) {
                 atomicOr(&status[number], problems);
             }

@@ -251,7 +251,7 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &bo
             described.index = bounds.offset + header.index;
             described.bitmap = bounds.offset + header.bitmap;
             described.groups = header.groups;
-            described.live = header.live;
+            described.coded_groups = header.coded_groups;
             described.bits = header.bits;
             described.index_bytes = header.index_bytes;
             described.sum = header.sum;
@@ -273,21 +273,21 @@ __device__ inline void sum_batch(StreamDescriptor *streams, uint32_t count, Batc
     uint32_t tasks = 0, sequences = 0, bitmap_blocks = 0, map = 0;
     for (uint32_t window = 0; window < count; window += THREADS) {
         const uint32_t i = window + threadIdx.x;
-        uint32_t groups = 0, live = 0, bits = 0;
+        uint32_t groups = 0, coded = 0, bits = 0;
         if (i < count) {
             groups = __ldcg(&streams[i].groups);
-            live = __ldcg(&streams[i].live);
+            coded = __ldcg(&streams[i].coded_groups);
             bits = __ldcg(&streams[i].bits);
         }
-        const bool has_zero_bit_groups = live < groups;
+        const bool has_zero_bit_groups = coded < groups;
         const uint32_t in_sequence = SEQUENCE * SUBSEQUENCE_BITS;
         // Packs two sums into one prefix sum.
         auto both = [](uint32_t low, uint32_t high) { return uint64_t(high) << 32 | low; };
         uint64_t first_total, second_total;
         const uint64_t before = block_exclusive_sum<THREADS>(
-            both(ceil_div(live, WARP), bits / in_sequence + (bits % in_sequence != 0)), warp_sums, first_total);
+            both(ceil_div(coded, WARP), bits / in_sequence + (bits % in_sequence != 0)), warp_sums, first_total);
         const uint64_t buffers = block_exclusive_sum<THREADS>(
-            has_zero_bit_groups ? both(ceil_div(groups, block_groups), live) : 0ull, warp_sums, second_total);
+            has_zero_bit_groups ? both(ceil_div(groups, block_groups), coded) : 0ull, warp_sums, second_total);
         const uint32_t own_tasks = tasks + uint32_t(before), own_sequences = sequences + uint32_t(before >> 32);
         const uint32_t own_placings = bitmap_blocks + uint32_t(buffers), own_map = map + uint32_t(buffers >> 32);
         if (i < count) {

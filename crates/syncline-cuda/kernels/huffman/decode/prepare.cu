@@ -1,4 +1,4 @@
-// Runs before and after each decoder: builds tables, locates live groups, fills zero-bit groups, and compares
+// Runs before and after each decoder: builds tables, locates coded groups, fills zero-bit groups, and compares
 // checksums.
 #include "device/sync.cuh"
 #include "device/warp.cuh"
@@ -89,26 +89,26 @@ struct Tables {
 };
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// Maps BITMAP_BLOCK_GROUPS groups of a stream that has zero-bit groups: writes the group of each live rank to the map,
-// and fills the zero-bit groups if `fills`. Each block counts the live groups before its own again, because the bitmap
-// is at most a thousandth of the output.
+// Maps BITMAP_BLOCK_GROUPS groups of a stream that has zero-bit groups: writes the group of each rank of coded groups
+// to the map, and fills the zero-bit groups if `fills`. Each block counts the coded groups before its own again,
+// because the bitmap is at most a thousandth of the output.
 __device__ inline void map_groups(uint32_t unit, const uint8_t *input, const StreamDescriptor *streams,
                                   uint32_t stream_count, bool fill, bool keep_status, uint32_t *map, uint32_t *status,
                                   uint8_t *out) {
-    __shared__ uint32_t warp_live[WARPS];
-    __shared__ uint32_t zero_bit_words[BITMAP_BLOCK_WORDS], live_before[BITMAP_BLOCK_WORDS], found;
+    __shared__ uint32_t warp_coded[WARPS];
+    __shared__ uint32_t zero_bit_words[BITMAP_BLOCK_WORDS], coded_before[BITMAP_BLOCK_WORDS], found;
     const uint32_t number = find_stream(unit, stream_count, [&](uint32_t i) { return streams[i].first_bitmap_block; });
     const StreamDescriptor &stream = streams[number];
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
     const uint32_t groups = stream.groups;
     const uint32_t first_word = (unit - stream.first_bitmap_block) * BITMAP_BLOCK_WORDS;
-    uint32_t live = 0;
+    uint32_t coded = 0;
     for (uint32_t i = threadIdx.x; i < first_word; i += THREADS) {
-        live += __popc(~bitmap[i]);
+        coded += __popc(~bitmap[i]);
     }
-    live = warp_reduce_sum(live);
+    coded = warp_reduce_sum(coded);
     if (lane_id() == 0) {
-        warp_live[warp_id()] = live;
+        warp_coded[warp_id()] = coded;
     }
     __syncthreads();
     if (warp_id() == 0) {
@@ -118,15 +118,15 @@ __device__ inline void map_groups(uint32_t unit, const uint8_t *input, const Str
         sum = warp_inclusive_sum(sum);
         uint32_t before = 0;
         for (uint32_t warp = 0; warp < WARPS; ++warp) {
-            before += warp_live[warp];
+            before += warp_coded[warp];
         }
         zero_bit_words[lane_id()] = word;
-        live_before[lane_id()] = before + sum - own;
+        coded_before[lane_id()] = before + sum - own;
         const bool is_last = first_word * 32 + BITMAP_BLOCK_GROUPS >= groups;
         if (lane_id() == WARP - 1) {
-            found = is_last ? before + sum : stream.live;
+            found = is_last ? before + sum : stream.coded_groups;
             if (is_last) {
-                const uint32_t own_status = before + sum != stream.live ? STATUS_INDEX : 0;
+                const uint32_t own_status = before + sum != stream.coded_groups ? STATUS_INDEX : 0;
                 status[number] = keep_status ? status[number] | own_status : own_status;
             }
         }
@@ -134,13 +134,13 @@ __device__ inline void map_groups(uint32_t unit, const uint8_t *input, const Str
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < BITMAP_BLOCK_GROUPS; i += THREADS) {
         uint32_t word = zero_bit_words[i / 32], bit = i % 32;
-        uint32_t rank = live_before[i / 32] + __popc(~word & ((1u << bit) - 1));
-        if (!(word >> bit & 1) && rank < stream.live) {
+        uint32_t rank = coded_before[i / 32] + __popc(~word & ((1u << bit) - 1));
+        if (!(word >> bit & 1) && rank < stream.coded_groups) {
             map[stream.map + rank] = first_word * 32 + i;
         }
     }
     // Decoders read the map before the status is checked, so the rest must be valid, too.
-    for (uint32_t rank = found + threadIdx.x; rank < stream.live; rank += THREADS) {
+    for (uint32_t rank = found + threadIdx.x; rank < stream.coded_groups; rank += THREADS) {
         map[stream.map + rank] = 0;
     }
     if (!fill) {

@@ -23,7 +23,7 @@ struct StreamBounds {
 
 // The header of a stream, and the offsets of its parts from the start of the stream.
 struct StreamHeader {
-    uint32_t groups, live, bits, codebook_bytes, index_bytes, sum, weighted;
+    uint32_t groups, coded_groups, bits, codebook_bytes, index_bytes, sum, weighted;
     uint32_t codebooks, zero_bit_symbol, longest, has_zero_bit_groups;
     uint32_t status; // 0, or bits that identify errors
     uint64_t bitmap, index, words;
@@ -39,7 +39,7 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     const uint4 first = units[0], second = units[1];
     const uint2 third = *reinterpret_cast<const uint2 *>(units + 2);
     header.groups = first.x;
-    header.live = first.y;
+    header.coded_groups = first.y;
     const uint32_t group_log2 = first.z & 0xFF, symbol_bytes = first.z >> 8 & 0xFF;
     const uint32_t index_kind = first.z >> 16 & 0xFF;
     header.codebooks = first.z >> 24;
@@ -52,15 +52,15 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     header.bits = second.z;
     header.codebook_bytes = second.w;
     header.index_bytes = third.x;
-    const uint64_t live_symbols = uint64_t(header.live) << bounds.group_log2;
+    const uint64_t coded_symbols = uint64_t(header.coded_groups) << bounds.group_log2;
     const bool wrong =
         group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes || index_kind != INDEX_SYMBOL ||
         header.codebooks == 0 || header.codebooks > bounds.most_codebooks ||
         (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) || header.longest > LONGEST || flags > 1 || third.y != 0 ||
-        uint64_t(header.groups) << bounds.group_log2 > MAX_STREAM_SYMBOLS || header.live > header.groups ||
-        (header.has_zero_bit_groups != 0) == (header.live == header.groups) ||
-        (header.live == 0) != (header.longest == 0) || header.bits < live_symbols ||
-        header.bits > live_symbols * header.longest;
+        uint64_t(header.groups) << bounds.group_log2 > MAX_STREAM_SYMBOLS || header.coded_groups > header.groups ||
+        (header.has_zero_bit_groups != 0) == (header.coded_groups == header.groups) ||
+        (header.coded_groups == 0) != (header.longest == 0) || header.bits < coded_symbols ||
+        header.bits > coded_symbols * header.longest;
     if (wrong) {
         header.status = STATUS_HEADER;
         return header;
@@ -71,7 +71,8 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     const uint64_t end = header.words + uint64_t(ceil_div(header.bits, 32)) * 4 + 8;
     if (end > bounds.length) {
         header.status = STATUS_HEADER;
-    } else if (header.index_bytes / 8 < ceil_div(header.live, WARP) || (header.live == 0 && header.index_bytes != 0)) {
+    } else if (header.index_bytes / 8 < ceil_div(header.coded_groups, WARP) ||
+               (header.coded_groups == 0 && header.index_bytes != 0)) {
         header.status = STATUS_INDEX;
     } else if (header.groups > bounds.most_groups) {
         header.status = STATUS_CAPACITY;

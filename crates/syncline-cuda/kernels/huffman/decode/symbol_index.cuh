@@ -16,7 +16,7 @@ struct IndexBlock {
         const uint64_t descriptor = descriptors[block];
         const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = uint32_t(descriptor >> 44) & 15;
         // The two words that contain the lane's length.
-        const uint32_t blocks = ceil_div(stream.live, WARP), delta_bytes = stream.index_bytes - blocks * 8;
+        const uint32_t blocks = ceil_div(stream.coded_groups, WARP), delta_bytes = stream.index_bytes - blocks * 8;
         const uint32_t *deltas = reinterpret_cast<const uint32_t *>(descriptors + blocks);
         const uint32_t first_word = uint32_t(descriptor >> 48), word = first_word + lane_id() * width / 32;
         uint32_t low = 0, high = 0;
@@ -25,7 +25,7 @@ struct IndexBlock {
             high = word + 1 < delta_bytes / 4 ? deltas[word + 1] : 0;
         }
         uint32_t length = __funnelshift_r(low, high, lane_id() * width) & ((1u << width) - 1);
-        length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
+        length = block * WARP + lane_id() < stream.coded_groups ? length + shortest : 0;
         const uint32_t sum = warp_inclusive_sum(length);
         start = uint32_t(descriptor) + sum - length;
         end = start + length;

@@ -1,4 +1,4 @@
-// Counts the symbols of live groups, and serializes codebooks (docs/FORMAT.md, "Codebook").
+// Counts the symbols of coded groups, and serializes codebooks (docs/FORMAT.md, "Codebook").
 //
 // COPIES           copies of the counters in a block, a power of two up to 32; 0: counters in device memory only
 // THREADS          threads of a block
@@ -73,9 +73,9 @@ __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool 
 }
 
 // Counts the symbols from `begin` to `end` of a stream, in shared memory at `copy`.
-__device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *classes, const StreamInput &span,
+__device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *classes, const StreamInput &input,
                                      uint32_t begin, uint32_t end, uint32_t copy, Count *of_stream, uint32_t *status) {
-    const uint32_t free_word = spread_symbol(span.free_symbol), last = span.groups * GROUP - LANE_SYMBOLS;
+    const uint32_t free_word = spread_symbol(input.free_symbol), last = input.groups * GROUP - LANE_SYMBOLS;
     uint32_t seen = 0;
     auto load = [&](LaneSymbols &own, uint32_t at) { own.load(symbols + min_of(at, last) * SYMBOL_BYTES); };
     auto count = [&](const LaneSymbols &own, uint32_t at) {
@@ -111,12 +111,12 @@ __device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *clas
 // Maximum number of streams whose parts are distributed by the streams' actual lengths.
 constexpr uint32_t MAX_BALANCED_STREAMS = 2 * THREADS;
 
-// Adds to `counts` the count of each symbol in the live groups of each class of each stream.
+// Adds to `counts` the count of each symbol in the coded groups of each class of each stream.
 // All parts of all streams are distributed evenly to the blocks. Each stream has `parts_in_stream` parts; if that is 0
 // and there are at most MAX_BALANCED_STREAMS streams, as many as it needs. Symbols outside of the alphabet are
 // reported, and counted modulo ALPHABET.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    codebooks_count(const uint8_t *symbols, const StreamInput *spans, const uint8_t *classes, uint32_t streams,
+    codebooks_count(const uint8_t *symbols, const StreamInput *inputs, const uint8_t *classes, uint32_t streams,
                     uint32_t parts_in_stream, Count *counts, uint32_t *status) {
     extern __shared__ uint32_t table[];
     __shared__ uint32_t first_parts[MAX_BALANCED_STREAMS + 1];
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
         for (uint32_t i = 0; i < 2; ++i) {
             const uint32_t stream = 2 * threadIdx.x + i;
-            own[i] = stream < streams ? ceil_div(spans[stream].groups, PART_SYMBOLS / GROUP) : 0;
+            own[i] = stream < streams ? ceil_div(inputs[stream].groups, PART_SYMBOLS / GROUP) : 0;
         }
         const uint32_t before = block_exclusive_sum<THREADS, uint32_t>(own[0] + own[1], warp_sums, total);
         first_parts[2 * threadIdx.x] = before;
@@ -162,18 +162,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll 1
     for (; part < last_part; ++stream) {
         const uint64_t first_of_stream = first_part(stream), end_of_stream = first_part(stream + 1);
-        const StreamInput span = spans[stream];
+        const StreamInput input = inputs[stream];
         const uint32_t begin = uint32_t(part - first_of_stream) * PART_SYMBOLS;
         const uint32_t end =
-            min_of<uint64_t>((min_of(last_part, end_of_stream) - first_of_stream) * PART_SYMBOLS, span.groups * GROUP);
+            min_of<uint64_t>((min_of(last_part, end_of_stream) - first_of_stream) * PART_SYMBOLS, input.groups * GROUP);
         part = max_of(part, end_of_stream);
         if (begin >= end) {
             continue;
         }
         Count *of_stream = counts + uint64_t(stream) * STREAM_COUNTS;
-        const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES,
-                      *of_groups = classes + (CLASSES == 1 ? 0 : span.first_group);
-        count_symbols(from, of_groups, span, begin, end, copy, of_stream, &status[stream]);
+        const uint8_t *from = symbols + input.first_group * GROUP * SYMBOL_BYTES,
+                      *of_groups = classes + (CLASSES == 1 ? 0 : input.first_group);
+        count_symbols(from, of_groups, input, begin, end, copy, of_stream, &status[stream]);
         if (COPIES > 0) {
             add_block_counts(table, of_stream, part < last_part);
         }

@@ -128,7 +128,7 @@ __device__ inline void write_runs(uint32_t position, const CodewordRun *runs, ui
 
 // Returns a mask of the lanes that are within the stream and have a symbol other than that of zero-bit groups. The
 // first word usually decides. Called by the whole warp.
-__device__ inline uint32_t live_lanes_of(const LaneSymbols &own, bool in_stream, uint32_t free_word) {
+__device__ inline uint32_t differing_lanes_of(const LaneSymbols &own, bool in_stream, uint32_t free_word) {
     uint32_t lanes = __ballot_sync(ALL_LANES, in_stream && own.words[0] != free_word);
     if (lanes != ALL_LANES) {
         lanes = __ballot_sync(ALL_LANES, in_stream && own.differs_from(free_word));
@@ -136,11 +136,11 @@ __device__ inline uint32_t live_lanes_of(const LaneSymbols &own, bool in_stream,
     return lanes;
 }
 
-// Reduces symbols modulo ALPHABET. If that changes any symbol of a live group, `seen` gets its bits. Called by the
+// Reduces symbols modulo ALPHABET. If that changes any symbol of a coded group, `seen` gets its bits. Called by the
 // whole warp.
-__device__ inline void reduce_to_alphabet(LaneSymbols &own, uint32_t live_lanes, uint32_t &seen) {
+__device__ inline void reduce_to_alphabet(LaneSymbols &own, uint32_t differing_lanes, uint32_t &seen) {
     if (__any_sync(ALL_LANES, (own.all_bits() & BEYOND_ALPHABET) != 0)) {
-        seen |= (live_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
+        seen |= (differing_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
 #pragma unroll
         for (uint32_t w = 0; w < LANE_WORDS; ++w) {
             own.words[w] &= ~BEYOND_ALPHABET;

@@ -104,10 +104,10 @@ __device__ inline uint32_t group_lanes() {
     return ((1u << LANES_IN_GROUP) - 1) << lane_id() / LANES_IN_GROUP * LANES_IN_GROUP;
 }
 
-// Returns a mask with a bit for each live group of the warp, at the group's first lane, given the lanes that have a
+// Returns a mask with a bit for each coded group of the warp, at the group's first lane, given the lanes that have a
 // symbol other than that of zero-bit groups.
-__device__ inline uint32_t live_group_bits(uint32_t live_lanes) {
-    uint32_t any = live_lanes;
+__device__ inline uint32_t coded_group_mask(uint32_t differing_lanes) {
+    uint32_t any = differing_lanes;
 #pragma unroll
     for (uint32_t distance = 1; distance < LANES_IN_GROUP; distance *= 2) {
         any |= any >> distance;

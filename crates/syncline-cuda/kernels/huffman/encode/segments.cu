@@ -46,7 +46,7 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    segments_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *all_codewords,
+    segments_encode(const uint8_t *symbols, const StreamInput *inputs, const uint32_t *all_codewords,
                     const uint32_t *codebooks_used, const uint8_t *classes, uint32_t segments_in_stream,
                     uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     extern __shared__ __align__(16) uint8_t shared[];
@@ -64,10 +64,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     }
     // Symbols and streams are valid before the wait: the kernel that builds codebooks starts this one only after its
     // own predecessors have finished. Blocks without work end before the others wait.
-    StreamInput span = spans[stream];
-    span.groups = warp_broadcast(span.groups, 0);
-    span.free_symbol = warp_broadcast(span.free_symbol, 0);
-    if (uint64_t(segment - warp) * SEGMENT_GROUPS >= span.groups) {
+    StreamInput input = inputs[stream];
+    input.groups = warp_broadcast(input.groups, 0);
+    input.free_symbol = warp_broadcast(input.free_symbol, 0);
+    if (uint64_t(segment - warp) * SEGMENT_GROUPS >= input.groups) {
         // The next kernel waits for this kernel only, so this kernel must not end before its predecessor.
         if (blockIdx.x == 0) {
             grid_dependency_wait();
@@ -75,8 +75,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         return;
     }
     const uint32_t first_group = segment * SEGMENT_GROUPS;
-    const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
-    const uint8_t *stream_begin = symbols + span.first_group * GROUP * SYMBOL_BYTES;
+    const uint32_t stream_symbols = input.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
+    const uint8_t *stream_begin = symbols + input.first_group * GROUP * SYMBOL_BYTES;
     uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
     // These loads overlap with the construction of the codebooks.
     LaneSymbols even, odd;
@@ -86,8 +86,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
         for (uint32_t i = 0; i < ceil_div(SEGMENT_GROUPS, WARP); ++i) {
             const uint32_t group = first_group + i * WARP + lane_id();
-            own_classes |= i * WARP + lane_id() < SEGMENT_GROUPS && group < span.groups
-                               ? min_of<uint32_t>(classes[span.first_group + group], CLASSES - 1) << 8 * i
+            own_classes |= i * WARP + lane_id() < SEGMENT_GROUPS && group < input.groups
+                               ? min_of<uint32_t>(classes[input.first_group + group], CLASSES - 1) << 8 * i
                                : 0;
         }
     }
@@ -107,11 +107,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         }
     }
     __syncthreads();
-    if (first_group >= span.groups) {
+    if (first_group >= input.groups) {
         return;
     }
-    const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
-    const uint32_t free_word = spread_symbol(span.free_symbol);
+    const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, input.groups - first_group) * GROUP, WARP_SYMBOLS);
+    const uint32_t free_word = spread_symbol(input.free_symbol);
     const uint64_t slot_number = uint64_t(stream) * segments_in_stream + segment;
     uint32_t *own_slot = slots + slot_number * SLOT_WORDS;
     uint4 *slot = reinterpret_cast<uint4 *>(own_slot) + lane_id();
@@ -120,11 +120,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
     const uint4 zero = make_uint4(0, 0, 0, 0);
 
-    uint32_t live_before = 0, carried = 0, sum = 0, weighted = 0, seen = 0, any = 0;
+    uint32_t coded_before = 0, carried = 0, sum = 0, weighted = 0, seen = 0, any = 0;
     uint32_t group_at = group_in_round;
     auto encode_round = [&](LaneSymbols &own) {
-        const uint32_t live_lanes = live_lanes_of(own, at < stream_symbols, free_word);
-        if (live_lanes == 0) {
+        const uint32_t differing_lanes = differing_lanes_of(own, at < stream_symbols, free_word);
+        if (differing_lanes == 0) {
             if (lane_id() % LANES_IN_GROUP == 0) {
                 lengths[warp][group_at] = 0;
             }
@@ -135,14 +135,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             if (CACHES_CLASSES) {
                 codebook = __shfl_sync(ALL_LANES, own_classes, group_at % WARP) >> group_at / WARP * 8 & 0xFF;
             } else {
-                codebook = min_of<uint32_t>(classes[span.first_group + min_of(at, last) / GROUP], CLASSES - 1);
+                codebook = min_of<uint32_t>(classes[input.first_group + min_of(at, last) / GROUP], CLASSES - 1);
             }
         }
         uint32_t own_sum = 0, own_weighted = 0;
         own.checksum(own_sum, own_weighted);
 
-        reduce_to_alphabet(own, live_lanes, seen);
-        // Lanes without live symbols execute the same code, without effect, so that the warp does not diverge.
+        reduce_to_alphabet(own, differing_lanes, seen);
+        // Lanes of zero-bit groups execute the same code, without effect, so that the warp does not diverge.
         uint32_t singles[LANE_SYMBOLS];
 #pragma unroll
         for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
@@ -163,14 +163,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         for (uint32_t i = 0; i < RUNS; ++i) {
             runs[i] = concatenate(singles + CODEWORDS_IN_RUN * i, missing);
         }
-        uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;
-        if (live_lanes != ALL_LANES) {
-            const uint32_t live_groups = live_group_bits(live_lanes);
-            rank = __popc(live_groups & ((1u << group_in_round * LANES_IN_GROUP) - 1));
-            live_here = __popc(live_groups);
+        uint32_t rank = group_in_round, coded_here = WARP / LANES_IN_GROUP;
+        if (differing_lanes != ALL_LANES) {
+            const uint32_t coded_groups = coded_group_mask(differing_lanes);
+            rank = __popc(coded_groups & ((1u << group_in_round * LANES_IN_GROUP) - 1));
+            coded_here = __popc(coded_groups);
             // Keeps the compiler from turning this branch into selects, which would cost time in every round.
-            asm volatile("" : "+r"(live_here));
-            if ((live_lanes & group_lanes()) == 0) {
+            asm volatile("" : "+r"(coded_here));
+            if ((differing_lanes & group_lanes()) == 0) {
                 own_sum = own_weighted = missing = 0;
 #pragma unroll
                 for (uint32_t i = 0; i < RUNS; ++i) {
@@ -178,8 +178,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                 }
             }
         }
-        const uint32_t begins_at = (live_before + rank) * GROUP + lane_id() % LANES_IN_GROUP * LANE_SYMBOLS;
-        live_before += live_here;
+        const uint32_t begins_at = (coded_before + rank) * GROUP + lane_id() % LANES_IN_GROUP * LANE_SYMBOLS;
+        coded_before += coded_here;
         any |= missing;
         sum += own_sum;
         weighted += own_weighted + begins_at * own_sum;
@@ -239,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         *slot = reinterpret_cast<uint4 *>(ring + line_at / 8)[lane_id()];
     }
     __syncwarp();
-    const uint32_t groups = min_of(SEGMENT_GROUPS, span.groups - first_group);
+    const uint32_t groups = min_of(SEGMENT_GROUPS, input.groups - first_group);
     uint32_t *lengths_to = reinterpret_cast<uint32_t *>(group_bits + slot_number * SEGMENT_GROUPS);
     for (uint32_t i = lane_id(); i < ceil_div(groups, 2); i += WARP) {
         lengths_to[i] = reinterpret_cast<const uint32_t *>(lengths[warp])[i];
@@ -249,6 +249,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const bool bad = __any_sync(ALL_LANES, (any & ANY_MISSING) != 0 || (seen & BEYOND_ALPHABET) != 0);
     if (lane_id() == 0) {
         const uint32_t flushed = uint32_t(slot - reinterpret_cast<uint4 *>(own_slot)) * 4;
-        sums[slot_number] = {flushed * 32 + carried, live_before | (bad ? SEGMENT_INVALID : 0), sum, weighted};
+        sums[slot_number] = {flushed * 32 + carried, coded_before | (bad ? SEGMENT_INVALID : 0), sum, weighted};
     }
 }

@@ -75,7 +75,7 @@ __device__ inline void move_vectors(const uint4 *from, uint4 *to, uint32_t vecto
 
 __device__ inline void write_header(uint32_t *out, const StreamPlan &plan) {
     out[0] = plan.groups;
-    out[1] = plan.live_groups;
+    out[1] = plan.coded_groups;
     out[2] = GROUP_LOG2 | SYMBOL_BYTES << 8 | INDEX << 16 | plan.codebooks << 24;
     out[3] = plan.free_symbol | plan.longest << 16 | plan.has_free << 24;
     out[4] = plan.sum;
@@ -96,10 +96,10 @@ __device__ inline void write_header_and_codebooks(uint8_t *out, const StreamPlan
 #pragma unroll 1
     for (uint32_t codebook = 0; codebook < plan.codebooks; ++codebook) {
         const uint32_t index = codebook_of(stream, plan.codebooks, codebook);
-        const uint32_t bytes = plan.live_groups == 0 ? EMPTY_CODEBOOK_BYTES : codebooks.summaries[2 * index];
+        const uint32_t bytes = plan.coded_groups == 0 ? EMPTY_CODEBOOK_BYTES : codebooks.summaries[2 * index];
 #pragma unroll 1
         for (uint32_t i = rank; i < bytes; i += size) {
-            out[at + i] = plan.live_groups == 0 ? 0 : codebooks.bytes[uint64_t(index) * MAX_CODEBOOK_BYTES + i];
+            out[at + i] = plan.coded_groups == 0 ? 0 : codebooks.bytes[uint64_t(index) * MAX_CODEBOOK_BYTES + i];
         }
         at += bytes;
     }
@@ -118,13 +118,13 @@ __device__ inline void write_header_and_codebooks(uint8_t *out, const StreamPlan
 }
 
 // Writes descriptors and deltas of the symbol index. A warp handles every `step`-th index block from `first` on.
-__device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descriptors, const uint16_t *live_bits,
-                                          uint32_t live, uint32_t first, uint32_t step) {
+__device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descriptors, const uint16_t *coded_group_bits,
+                                          uint32_t coded, uint32_t first, uint32_t step) {
     // Several index blocks at a time, so that their loads overlap. ROOM: deltas of up to 12 bits, and a word that the
     // last one may touch.
     constexpr uint32_t AHEAD = 4, ROOM = 13;
     __shared__ uint32_t packed[WRITE_WARPS][AHEAD][ROOM];
-    const uint32_t index_blocks = ceil_div(live, INDEX_BLOCK);
+    const uint32_t index_blocks = ceil_div(coded, INDEX_BLOCK);
     uint64_t *to = reinterpret_cast<uint64_t *>(out);
     uint32_t *deltas = reinterpret_cast<uint32_t *>(to + index_blocks);
     for (; first < index_blocks; first += AHEAD * step) {
@@ -134,7 +134,7 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
         for (uint32_t a = 0; a < AHEAD; ++a) {
             const uint32_t i = first + a * step, group = i * INDEX_BLOCK + lane_id();
             descriptor[a] = i < index_blocks ? descriptors[i] : 0;
-            length[a] = group < live ? live_bits[group] : 0;
+            length[a] = group < coded ? coded_group_bits[group] : 0;
             if (lane_id() < ROOM) {
                 packed[warp_id()][a][lane_id()] = 0;
             }
@@ -148,7 +148,7 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
             if (i >= index_blocks) {
                 break;
             }
-            const uint64_t delta = i * INDEX_BLOCK + lane_id() < live ? length[a] - shortest : 0;
+            const uint64_t delta = i * INDEX_BLOCK + lane_id() < coded ? length[a] - shortest : 0;
             const uint64_t shifted = delta << lane_id() * width % 32;
             uint32_t *word = &packed[warp_id()][a][lane_id() * width / 32];
             atomicOr(word, uint32_t(shifted));

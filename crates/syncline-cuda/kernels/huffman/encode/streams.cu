@@ -10,7 +10,7 @@
 constexpr uint32_t OWN_GROUPS = 8;
 static_assert(SEGMENT_GROUPS % OWN_GROUPS == 0, "a thread's groups are of one segment");
 constexpr uint32_t THREADS_IN_SEGMENT = SEGMENT_GROUPS / OWN_GROUPS;
-// The numbers of bits of this many live groups are cached in shared memory. Those of longer streams (more than 2^20
+// The numbers of bits of this many coded groups are cached in shared memory. Those of longer streams (more than 2^20
 // symbols) are read from device memory.
 constexpr uint32_t CACHED_GROUPS = THREADS * OWN_GROUPS;
 
@@ -38,17 +38,17 @@ struct CodebookSums {
 // `segments_done` is not null, a stream is laid out as soon as all its segments are done, and its counter is reset to
 // 0; `streams_done`, if not null, then counts the streams that are laid out.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    streams_lay_out(const StreamInput *spans, Codebooks codebooks, EncodeScratch all, uint32_t segments_in_stream,
+    streams_lay_out(const StreamInput *inputs, Codebooks codebooks, EncodeScratch all, uint32_t segments_in_stream,
                     const uint32_t *status, StreamPlan *plans, uint64_t *offsets, uint32_t *blocks_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
-    __shared__ uint32_t checksum[2], live_before[THREADS];
+    __shared__ uint32_t checksum[2], coded_before[THREADS];
     __shared__ __align__(16) uint16_t cached_bits[CACHED_GROUPS];
     // The encoding kernel starts this one only after its own predecessors have finished, so everything but its own
     // results is valid.
     const uint32_t stream = blockIdx.x;
-    const StreamInput span = spans[stream];
+    const StreamInput input = inputs[stream];
     const EncodeScratch scratch = of_stream(all, stream, segments_in_stream);
-    const uint32_t segments = ceil_div(span.groups, SEGMENT_GROUPS);
+    const uint32_t segments = ceil_div(input.groups, SEGMENT_GROUPS);
     CodebookSums codebook_sums;
     uint32_t stream_status = 0;
     if (warp_id() == 0) {
@@ -67,19 +67,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     // Loads the numbers of bits of a thread's groups; 0 past the end of the stream.
     auto lengths_from = [&](uint32_t first) {
         const uint16_t *from = scratch.group_bits + first;
-        if (first + OWN_GROUPS <= span.groups) {
+        if (first + OWN_GROUPS <= input.groups) {
             return *reinterpret_cast<const uint4 *>(from);
         }
         uint32_t pairs[OWN_GROUPS / 2] = {};
 #pragma unroll
         for (uint32_t i = 0; i < OWN_GROUPS; ++i) {
-            pairs[i / 2] |= first + i < span.groups ? uint32_t(from[i]) << i % 2 * 16 : 0;
+            pairs[i / 2] |= first + i < input.groups ? uint32_t(from[i]) << i % 2 * 16 : 0;
         }
         return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
     };
     // The load overlaps with the prefix sums.
     uint4 lengths = lengths_from(threadIdx.x * OWN_GROUPS);
-    // Prefix sums of the segments: bits in the low half, live groups in the high half. Segments that a shorter stream
+    // Prefix sums of the segments: bits in the low half, coded groups in the high half. Segments that a shorter stream
     // does not have start at its end.
     uint64_t running = 0, total;
     uint32_t sum = 0, weighted = 0;
@@ -90,46 +90,46 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (segment < segments) {
             own = scratch.sums[segment];
         }
-        bad |= own.live >= SEGMENT_INVALID;
-        own.live &= SEGMENT_INVALID - 1;
-        const uint64_t before =
-            running + block_exclusive_sum<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
+        bad |= own.coded_groups >= SEGMENT_INVALID;
+        own.coded_groups &= SEGMENT_INVALID - 1;
+        const uint64_t before = running + block_exclusive_sum<THREADS, uint64_t>(
+                                              uint64_t(own.coded_groups) << 32 | own.bits, warp_sums, total);
         if (segment < segments_in_stream) {
             scratch.starts[segment] = make_uint2(uint32_t(before), uint32_t(before >> 32));
         }
         if (first == 0) {
-            live_before[threadIdx.x] = uint32_t(before >> 32);
+            coded_before[threadIdx.x] = uint32_t(before >> 32);
         }
         sum += own.sum;
         weighted += own.weighted + uint32_t(before >> 32) * GROUP * own.sum;
         running += total;
     }
-    const uint32_t bits = uint32_t(running), live = uint32_t(running >> 32);
-    const bool all_live = live == span.groups;
+    const uint32_t bits = uint32_t(running), coded = uint32_t(running >> 32);
+    const bool all_coded = coded == input.groups;
     bad = __syncthreads_or(bad);
 
-    // Compacts the live groups and sets the bitmap of zero-bit groups, if there are any.
-    if (all_live) {
+    // Compacts the coded groups and sets the bitmap of zero-bit groups, if there are any.
+    if (all_coded) {
         reinterpret_cast<uint4 *>(cached_bits)[threadIdx.x] = lengths;
     }
-    uint32_t live_groups = 0;
+    uint32_t coded_groups = 0;
 #pragma unroll 1
-    for (uint32_t begin = 0; !all_live && begin < span.groups; begin += CACHED_GROUPS) {
+    for (uint32_t begin = 0; !all_coded && begin < input.groups; begin += CACHED_GROUPS) {
         const uint32_t first = begin + threadIdx.x * OWN_GROUPS, segment = first / SEGMENT_GROUPS;
         // A single multiprocessor does this work, so warps without groups must not compete.
-        if (THREADS_IN_SEGMENT <= WARP && begin + warp_id() * WARP * OWN_GROUPS >= span.groups) {
+        if (THREADS_IN_SEGMENT <= WARP && begin + warp_id() * WARP * OWN_GROUPS >= input.groups) {
             break;
         }
         if (begin > 0) {
             lengths = lengths_from(first);
         }
         const uint32_t pairs[OWN_GROUPS / 2] = {lengths.x, lengths.y, lengths.z, lengths.w};
-        uint32_t is_live = 0;
+        uint32_t are_coded = 0;
 #pragma unroll
         for (uint32_t i = 0; i < OWN_GROUPS; ++i) {
-            is_live |= (pairs[i / 2] >> i % 2 * 16 & 0xFFFF) != 0 ? 1u << i : 0;
+            are_coded |= (pairs[i / 2] >> i % 2 * 16 & 0xFFFF) != 0 ? 1u << i : 0;
         }
-        const uint32_t own = __popc(is_live);
+        const uint32_t own = __popc(are_coded);
         uint32_t rank;
         if (THREADS_IN_SEGMENT <= WARP) {
             uint32_t through = own;
@@ -138,15 +138,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 const uint32_t below = __shfl_up_sync(ALL_LANES, through, distance, THREADS_IN_SEGMENT);
                 through += lane_id() % THREADS_IN_SEGMENT >= distance ? below : 0;
             }
-            const uint32_t before = segment < THREADS    ? live_before[segment]
+            const uint32_t before = segment < THREADS    ? coded_before[segment]
                                     : segment < segments ? scratch.starts[segment].y
                                                          : 0;
             rank = before + through - own;
         } else {
             uint32_t all;
-            rank =
-                live_groups + block_exclusive_sum<THREADS, uint32_t>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
-            live_groups += all;
+            rank = coded_groups +
+                   block_exclusive_sum<THREADS, uint32_t>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
+            coded_groups += all;
         }
 #pragma unroll
         for (uint32_t i = 0; i < OWN_GROUPS; ++i) {
@@ -155,15 +155,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 if (rank < CACHED_GROUPS) {
                     cached_bits[rank] = length;
                 } else {
-                    scratch.live_bits[rank] = length;
+                    scratch.coded_group_bits[rank] = length;
                 }
                 ++rank;
             }
         }
         // Whole words.
-        if (first < align_up(span.groups, 32)) {
-            const uint32_t exists = first < span.groups ? min_of(span.groups - first, OWN_GROUPS) : 0;
-            reinterpret_cast<uint8_t *>(scratch.free_bitmap)[first / OWN_GROUPS] = ~is_live & ((1u << exists) - 1);
+        if (first < align_up(input.groups, 32)) {
+            const uint32_t exists = first < input.groups ? min_of(input.groups - first, OWN_GROUPS) : 0;
+            reinterpret_cast<uint8_t *>(scratch.free_bitmap)[first / OWN_GROUPS] = ~are_coded & ((1u << exists) - 1);
         }
     }
     if (warp_id() * WARP < segments) {
@@ -175,8 +175,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     }
     __syncthreads();
-    if (!all_live && threadIdx.x * OWN_GROUPS < live) {
-        reinterpret_cast<uint4 *>(scratch.live_bits)[threadIdx.x] =
+    if (!all_coded && threadIdx.x * OWN_GROUPS < coded) {
+        reinterpret_cast<uint4 *>(scratch.coded_group_bits)[threadIdx.x] =
             reinterpret_cast<const uint4 *>(cached_bits)[threadIdx.x];
     }
 
@@ -184,20 +184,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (INDEX == 2) {
         // For each index block the shortest group, the longest group and the sum of bits, by four lanes.
         constexpr uint32_t LANES = INDEX_BLOCK / OWN_GROUPS;
-        const uint32_t blocks = ceil_div(live, INDEX_BLOCK);
+        const uint32_t blocks = ceil_div(coded, INDEX_BLOCK);
         running = 0;
 #pragma unroll 1
         for (uint32_t first = 0; first < blocks; first += THREADS / LANES) {
             const uint32_t at = first * INDEX_BLOCK + threadIdx.x * OWN_GROUPS,
-                           here = at < live ? min_of(live - at, OWN_GROUPS) : 0;
+                           here = at < coded ? min_of(coded - at, OWN_GROUPS) : 0;
             uint32_t shortest = 0xFFFF, longest = 0, block_bits = 0;
             auto add = [&](uint32_t length, bool exists) {
                 shortest = min_of<uint32_t>(shortest, exists ? length : 0xFFFF);
                 longest = max_of<uint32_t>(longest, exists ? length : 0);
                 block_bits += exists ? length : 0;
             };
-            const bool is_cached = at < CACHED_GROUPS, is_idle = at - lane_id() * OWN_GROUPS >= live;
-            const uint16_t *own = is_cached ? cached_bits + at : scratch.bits_of_live(all_live) + at;
+            const bool is_cached = at < CACHED_GROUPS, is_idle = at - lane_id() * OWN_GROUPS >= coded;
+            const uint16_t *own = is_cached ? cached_bits + at : scratch.bits_of_coded(all_coded) + at;
             if (is_idle) {
             } else if (is_cached || here == OWN_GROUPS) {
                 const uint4 vector = *reinterpret_cast<const uint4 *>(own);
@@ -234,25 +234,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     if (threadIdx.x == 0) {
         StreamPlan plan;
-        plan.groups = span.groups;
-        plan.live_groups = live;
+        plan.groups = input.groups;
+        plan.coded_groups = coded;
         plan.codeword_bits = bits;
         plan.sum = checksum[0];
         plan.weighted = checksum[1];
         plan.codebooks = codebook_sums.used;
         plan.codebook_bytes = codebook_sums.bytes;
         plan.longest = codebook_sums.longest;
-        // A given codebook may have codewords even if no group is live. The stream then has an empty codebook.
-        if (live == 0) {
+        // A given codebook may have codewords even if no group is coded. The stream then has an empty codebook.
+        if (coded == 0) {
             plan.codebooks = 1;
             plan.codebook_bytes = EMPTY_CODEBOOK_BYTES;
             plan.longest = 0;
         }
-        plan.has_free = live < span.groups;
-        plan.free_symbol = span.free_symbol;
+        plan.has_free = coded < input.groups;
+        plan.free_symbol = input.free_symbol;
         plan.status = stream_status | (bad ? STATUS_MISSING_CODEWORD : 0);
         plan.bitmap_at = align_up(STREAM_HEADER_BYTES + plan.codebook_bytes, 4);
-        plan.index_at = align_up(plan.bitmap_at + (plan.has_free ? ceil_div(span.groups, 8) : 0), 8);
+        plan.index_at = align_up(plan.bitmap_at + (plan.has_free ? ceil_div(input.groups, 8) : 0), 8);
         plan.index_bytes = index_bytes;
         plan.codewords_at = align_up(plan.index_at + index_bytes, 16);
         plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
@@ -290,7 +290,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 // codewords of WRITE_WARPS segments and a part of the bitmap and the index.
 __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan *plans, const Codebooks &codebooks,
                                    const EncodeScratch &all, const uint32_t *all_slots, uint64_t slots_in_stream,
-                                   const StreamInput *spans, uint32_t segments_in_stream, const uint64_t *offsets,
+                                   const StreamInput *inputs, uint32_t segments_in_stream, const uint64_t *offsets,
                                    uint8_t *out, uint64_t out_bytes) {
     const bool is_header_block = number == 0;
     const uint32_t block = is_header_block ? 0 : number - 1;
@@ -331,14 +331,14 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         }
     }
     if (INDEX == 2) {
-        write_symbol_index(out + plan.index_at, scratch.descriptors, scratch.bits_of_live(!plan.has_free),
-                           plan.live_groups, rank / WARP, step / WARP);
+        write_symbol_index(out + plan.index_at, scratch.descriptors, scratch.bits_of_coded(!plan.has_free),
+                           plan.coded_groups, rank / WARP, step / WARP);
     }
     if (segment >= segments) {
         return;
     }
     const uint64_t first_slot =
-        slots_in_stream > 0 ? stream * slots_in_stream : spans[stream].first_group * (GROUP * SYMBOL_BYTES / 4);
+        slots_in_stream > 0 ? stream * slots_in_stream : inputs[stream].first_group * (GROUP * SYMBOL_BYTES / 4);
     const Slots slots{all_slots + first_slot, scratch.starts, segments, plan.codeword_bits};
     // A segment writes the words that start in it.
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
@@ -405,7 +405,7 @@ constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 // stream's slots have `slots_in_stream` words.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     streams_write(StreamPlan *plans, Codebooks codebooks, EncodeScratch all, const uint32_t *all_slots,
-                  uint64_t slots_in_stream, const StreamInput *spans, uint32_t segments_in_stream,
+                  uint64_t slots_in_stream, const StreamInput *inputs, uint32_t segments_in_stream,
                   const uint64_t *offsets, uint8_t *out, uint64_t out_bytes, uint32_t blocks_in_stream) {
     const uint32_t streams = gridDim.x / blocks_in_stream;
     // Otherwise starts with the last stream, whose segments may still be in the L2 cache.
@@ -414,6 +414,6 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     const uint32_t number = INTERLEAVED ? blockIdx.x / streams : from_last % blocks_in_stream;
     launch_dependents();
     grid_dependency_wait();
-    write_block(stream, number, plans, codebooks, all, all_slots, slots_in_stream, spans, segments_in_stream, offsets,
+    write_block(stream, number, plans, codebooks, all, all_slots, slots_in_stream, inputs, segments_in_stream, offsets,
                 out, out_bytes);
 }

@@ -105,8 +105,8 @@ pub struct BatchSizes {
     pub subsequences: u32,
     pub bitmap_blocks: u32,
     pub bits: u64,
-    pub live_symbols: u64,
-    /// Sum over the streams of live symbols times the share of lookups that give two symbols.
+    pub coded_symbols: u64,
+    /// Sum over the streams of symbols of coded groups times the share of lookups that give two symbols.
     pub paired_symbols: f64,
     pub longest: u32,
     pub input_bytes: u64,
@@ -206,7 +206,7 @@ impl BatchSizes {
 
     /// Returns whether most codewords are so short that two of them fit a lookup.
     pub fn pairs(&self) -> bool {
-        self.paired_symbols >= PAIRED_SHARE * self.live_symbols as f64
+        self.paired_symbols >= PAIRED_SHARE * self.coded_symbols as f64
     }
 }
 
@@ -236,13 +236,13 @@ fn describe<S: Symbol>(
     if input_offset % 16 != 0 || output_bytes.is_none_or(|bytes| bytes % 16 != 0) {
         return Err(CudaError::invalid("streams and their outputs must be aligned to 16 bytes"));
     }
-    let has_zero_bit_groups = stream.live_groups() < stream.groups();
+    let has_zero_bit_groups = stream.coded_groups() < stream.groups();
     let bitmap = (HEADER_BYTES + stream.codebook_bytes()).next_multiple_of(4);
     let bitmap_bytes = if has_zero_bit_groups { stream.groups().div_ceil(8) } else { 0 };
     let index = (bitmap + bitmap_bytes).next_multiple_of(8);
     let words = (index + stream.index_bytes()).next_multiple_of(16);
     let bits = stream.codeword_bits();
-    let live = stream.live_groups() as u32;
+    let coded_groups = stream.coded_groups() as u32;
     let checksum = stream.checksum();
     let descriptor = StreamDescriptor {
         words: input_offset + words as u64,
@@ -251,7 +251,7 @@ fn describe<S: Symbol>(
         out: output_offset,
         classes: classes_offset,
         groups: stream.groups() as u32,
-        live,
+        coded_groups,
         bits,
         index_bytes: stream.index_bytes() as u32,
         sum: checksum.sum,
@@ -268,20 +268,20 @@ fn describe<S: Symbol>(
         first_bitmap_block: sizes.bitmap_blocks,
     };
     let add = |total: &mut u32, more: u32| narrow(u64::from(*total) + u64::from(more)).map(|sum| *total = sum);
-    add(&mut sizes.index_blocks, live.div_ceil(INDEX_BLOCK))?;
+    add(&mut sizes.index_blocks, coded_groups.div_ceil(INDEX_BLOCK))?;
     add(&mut sizes.sequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE))?;
     // Streams start at whole sequences.
     add(&mut sizes.subsequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE) * SEQUENCE)?;
     if has_zero_bit_groups {
-        add(&mut sizes.mapped_groups, live)?;
+        add(&mut sizes.mapped_groups, coded_groups)?;
         add(&mut sizes.bitmap_blocks, (stream.groups() as u32).div_ceil(BITMAP_BLOCK_GROUPS))?;
     }
     sizes.max_codebooks = sizes.max_codebooks.max(stream.codebooks().len() as u32);
     sizes.bits += u64::from(bits);
-    sizes.live_symbols += (stream.live_groups() * stream.group_len()) as u64;
+    sizes.coded_symbols += (stream.coded_groups() * stream.group_len()) as u64;
     let codebooks = stream.codebooks().len().max(1) as f64;
     let share = stream.codebooks().iter().map(paired_share).sum::<f64>() / codebooks;
-    sizes.paired_symbols += share * (stream.live_groups() * stream.group_len()) as f64;
+    sizes.paired_symbols += share * (stream.coded_groups() * stream.group_len()) as f64;
     sizes.longest = sizes.longest.max(stream.longest_codeword());
     let end = |start: u64, length: usize| {
         start.checked_add(length as u64).ok_or_else(|| CudaError::invalid("an offset overflows"))
@@ -332,7 +332,7 @@ mod tests {
             if free == 5 {
                 assert_eq!(bytes[descriptor.bitmap as usize - 32..][..2], [0xff, 1], "nine free groups");
             }
-            assert_eq!(sizes.index_blocks, summary.live_groups.div_ceil(32));
+            assert_eq!(sizes.index_blocks, summary.coded_groups.div_ceil(32));
             assert_eq!(sizes.output_symbols, 64 + symbols.len() as u64);
         }
     }

@@ -271,7 +271,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         let sizes = decoding.batch.sizes;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
         if sizes.index_blocks > 0 {
-            let short = sizes.bits as f64 <= PAIRED_BITS * sizes.live_symbols as f64;
+            let short = sizes.bits as f64 <= PAIRED_BITS * sizes.coded_symbols as f64;
             let pairs = self.tuning.pairs.unwrap_or(short && sizes.pairs());
             let variant = &self.variants[usize::from(sizes.max_codebooks > 1)][usize::from(pairs)];
             let LaunchPlan { threads, staged_words, shared_memory, resident } =

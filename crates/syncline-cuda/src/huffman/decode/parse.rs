@@ -123,7 +123,7 @@ impl BatchBounds {
             subsequences: narrow(u64::from(sequences) * u64::from(SEQUENCE))?,
             bitmap_blocks: each(self.groups.div_ceil(BITMAP_BLOCK_GROUPS))?,
             bits: self.bytes * 8,
-            live_symbols: symbols,
+            coded_symbols: symbols,
             paired_symbols: if pairs { symbols as f64 } else { 0.0 },
             longest: 0,
             input_bytes: self.input_bytes,

@@ -62,7 +62,7 @@ pub struct Scratch<'a> {
     pub tables: CudaViewMut<'a, u32>,
     /// Counting tables of all codebooks, if requested.
     pub counts: Option<CudaViewMut<'a, u16>>,
-    /// The group of each live rank, for streams with zero-bit groups.
+    /// The group of each rank of coded groups, for streams with zero-bit groups.
     pub map: CudaViewMut<'a, u32>,
     /// Checksums of all streams.
     pub sums: CudaViewMut<'a, u32>,
@@ -127,7 +127,7 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             // SAFETY: there are blocks for each of the batch's codebooks, which index the batch's symbols, and for each
             // codebook up to CODEBOOK_WORDS words of tables and COUNT_ENTRIES counts (or null). There are two sums and
             // a status word for each stream, and one more sum. Bitmaps lie in the input and groups in the output, as
-            // `Decoding::check` ensures. Ranks are bounded by the stream's live groups, for which the map has entries.
+            // `Decoding::check` ensures. Ranks are bounded by the stream's coded groups, for which the map has entries.
             unsafe {
                 launch!(self.kernels.prepare_batch on &stream, grid; codebooks, symbols, decoding.input, descriptors,
                     sizes.streams, totals, parts, first_bitmap_block, filling, *keep_status, &mut tables, counts,

@@ -23,7 +23,7 @@ device_struct! {
         /// Index of its first group in the array of classes.
         pub(super) classes: u64,
         pub(super) groups: u32,
-        pub(super) live: u32,
+        pub(super) coded_groups: u32,
         pub(super) bits: u32,
         pub(super) index_bytes: u32,
         pub(super) sum: u32,
@@ -33,9 +33,9 @@ device_struct! {
         pub(super) zero_bit_symbol: u32,
         pub(super) longest: u32,
         pub(super) has_zero_bit_groups: u32,
-        /// Index of the stream's first entry in the map from live groups to groups.
+        /// Index of the stream's first entry in the map from coded groups to groups.
         pub(super) map: u32,
-        /// Index blocks of 32 live groups in the previous streams.
+        /// Index blocks of 32 coded groups in the previous streams.
         pub(super) first_index_block: u32,
         pub(super) first_sequence: u32,
         pub(super) first_subsequence: u32,

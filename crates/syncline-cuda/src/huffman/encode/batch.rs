@@ -12,7 +12,7 @@ use crate::error::{CudaError, DriverContext, Result};
 
 /// The part of the input that makes up one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamSpan {
+pub struct StreamRange {
     /// Index of its first group in the input.
     pub first_group: u64,
     /// Number of its groups.
@@ -21,9 +21,9 @@ pub struct StreamSpan {
     pub free_symbol: u16,
 }
 
-impl From<&StreamSpan> for StreamInput {
-    fn from(span: &StreamSpan) -> Self {
-        let &StreamSpan { first_group, groups, free_symbol } = span;
+impl From<&StreamRange> for StreamInput {
+    fn from(range: &StreamRange) -> Self {
+        let &StreamRange { first_group, groups, free_symbol } = range;
         Self { first_group, groups, free_symbol: free_symbol.into() }
     }
 }
@@ -31,7 +31,7 @@ impl From<&StreamSpan> for StreamInput {
 /// The streams that one call encodes.
 #[derive(Debug)]
 pub struct Batch {
-    pub(super) spans: CudaSlice<StreamInput>,
+    pub(super) inputs: CudaSlice<StreamInput>,
     pub(super) streams: u32,
     /// Groups of the largest stream.
     pub(super) most_groups: u32,
@@ -52,29 +52,32 @@ impl Batch {
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless there are 1 to 2^20 streams, each with at most [`MAX_SYMBOLS`] symbols and
     /// a free symbol of the alphabet; [`CudaError::Driver`].
-    pub fn new(stream: &Arc<CudaStream>, format: &Format, streams: &[StreamSpan]) -> Result<Self> {
+    pub fn new(stream: &Arc<CudaStream>, format: &Format, streams: &[StreamRange]) -> Result<Self> {
         format.check()?;
         let mut batch = (0, 0_u64, 0_u64);
-        for span in streams {
-            let end = span.first_group.checked_add(span.groups.into()).filter(|&end| end < 1 << 48);
-            let Some(end) = end.filter(|_| u64::from(span.groups) << format.group_log2 <= MAX_SYMBOLS as u64) else {
+        for range in streams {
+            let end = range.first_group.checked_add(range.groups.into()).filter(|&end| end < 1 << 48);
+            let Some(end) = end.filter(|_| u64::from(range.groups) << format.group_log2 <= MAX_SYMBOLS as u64) else {
                 return Err(CudaError::invalid(format!(
                     "a stream must have at most {MAX_SYMBOLS} symbols, not {} groups",
-                    span.groups
+                    range.groups
                 )));
             };
-            if u32::from(span.free_symbol) >= format.alphabet {
-                return Err(CudaError::invalid(format!("the free symbol {} is not in the alphabet", span.free_symbol)));
+            if u32::from(range.free_symbol) >= format.alphabet {
+                return Err(CudaError::invalid(format!(
+                    "the free symbol {} is not in the alphabet",
+                    range.free_symbol
+                )));
             }
-            batch = (span.groups.max(batch.0), end.max(batch.1), batch.2 + format.max_stream_bytes(span.groups));
+            batch = (range.groups.max(batch.0), end.max(batch.1), batch.2 + format.max_stream_bytes(range.groups));
         }
         let count = u32::try_from(streams.len()).ok().filter(|count| (1..=1 << 20).contains(count));
         let count = count.ok_or_else(|| CudaError::invalid("a batch must have 1 to 2^20 streams"))?;
-        let symbols = streams.iter().map(|span| u64::from(span.groups)).sum::<u64>() << format.group_log2;
-        let spans: Vec<StreamInput> = streams.iter().map(StreamInput::from).collect();
-        let spans = stream.clone_htod(&spans).doing("uploading the list of streams")?;
+        let symbols = streams.iter().map(|range| u64::from(range.groups)).sum::<u64>() << format.group_log2;
+        let inputs: Vec<StreamInput> = streams.iter().map(StreamInput::from).collect();
+        let inputs = stream.clone_htod(&inputs).doing("uploading the list of streams")?;
         Ok(Self {
-            spans,
+            inputs,
             streams: count,
             most_groups: batch.0,
             input_groups: batch.1,
@@ -100,7 +103,7 @@ impl Batch {
             return Err(CudaError::invalid(format!("a batch cannot have {streams} streams of {most_groups} groups")));
         }
         Ok(Self {
-            spans: stream.alloc_zeros(streams as usize).doing("allocating the list of streams")?,
+            inputs: stream.alloc_zeros(streams as usize).doing("allocating the list of streams")?,
             streams,
             most_groups,
             input_groups,
@@ -115,19 +118,20 @@ impl Batch {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are more or larger streams than were allocated.
-    pub(crate) fn list(&mut self, stream: &Arc<CudaStream>, streams: &[StreamSpan]) -> Result<()> {
-        let fits =
-            |span: &StreamSpan| span.groups <= self.most_groups && u32::from(span.free_symbol) < self.format.alphabet;
+    pub(crate) fn list(&mut self, stream: &Arc<CudaStream>, streams: &[StreamRange]) -> Result<()> {
+        let fits = |range: &StreamRange| {
+            range.groups <= self.most_groups && u32::from(range.free_symbol) < self.format.alphabet
+        };
         if streams.len() > self.streams as usize || !streams.iter().all(fits) {
             return Err(CudaError::invalid("the batch was allocated for fewer or smaller streams"));
         }
-        let mut spans: Vec<StreamInput> = streams.iter().map(StreamInput::from).collect();
-        spans.resize(
+        let mut inputs: Vec<StreamInput> = streams.iter().map(StreamInput::from).collect();
+        inputs.resize(
             self.streams as usize,
-            StreamInput::from(&StreamSpan { first_group: 0, groups: 0, free_symbol: 0 }),
+            StreamInput::from(&StreamRange { first_group: 0, groups: 0, free_symbol: 0 }),
         );
-        self.input_groups = spans.iter().map(|span| span.first_group + u64::from(span.groups)).max().unwrap_or(0);
-        stream.memcpy_htod(&spans, &mut self.spans).doing("listing streams")
+        self.input_groups = inputs.iter().map(|input| input.first_group + u64::from(input.groups)).max().unwrap_or(0);
+        stream.memcpy_htod(&inputs, &mut self.inputs).doing("listing streams")
     }
 
     /// Returns the number of streams.

@@ -34,7 +34,7 @@ declare_kernels! {
         // These kernels do not depend on the length of a segment.
         with FORMAT = format.constants(4096);
         fn codebooks_count(
-            symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, classes: Option<In<u8>>, streams: u32,
+            symbols: CUdeviceptr as "const uint8_t *", inputs: In<StreamInput>, classes: Option<In<u8>>, streams: u32,
             parts_in_stream: u32, counts: CUdeviceptr as "Count *", status: CUdeviceptr as "uint32_t *",
         );
         fn codebooks_serialize(codewords: In<u32>, runs: Out<u32>, summaries: Out<u32>, bytes: Out<u8>);
@@ -233,7 +233,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         })
     }
 
-    /// Counts the symbols of the live groups of every stream and builds its codebooks, all on the frame's stream.
+    /// Counts the symbols of the coded groups of every stream and builds its codebooks, all on the frame's stream.
     /// `classes` has one byte for each group of the input if the format has classes.
     ///
     /// # Errors
@@ -317,7 +317,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         // have CODEBOOKS * ALPHABET entries, or for small alphabets CLASSES * ALPHABET and a status; the kernel reduces
         // every symbol modulo ALPHABET. It waits for the previous kernel before it reads.
         unsafe {
-            launch!(counter.kernels.codebooks_count on stream, grid; symbols, &batch.spans, classes, batch.streams,
+            launch!(counter.kernels.codebooks_count on stream, grid; symbols, &batch.inputs, classes, batch.streams,
                 parts_in_stream, counts, status)
         }
     }

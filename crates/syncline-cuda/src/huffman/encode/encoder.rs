@@ -192,7 +192,7 @@ impl<S: Symbol> Encoder<S> {
         // allocated the arrays for all segments of all streams. A codeword has at most LONGEST bits, and symbols are
         // reduced modulo ALPHABET, the size of each codebook. The kernel waits before it reads.
         unsafe {
-            launch!(kernels.segments.segments_encode on &stream, grid; symbols, &batch.spans, &codewords,
+            launch!(kernels.segments.segments_encode on &stream, grid; symbols, &batch.inputs, &codewords,
                 &codebooks.used, classes, segments, slots, sums, group_bits)
         }?;
 
@@ -201,12 +201,12 @@ impl<S: Symbol> Encoder<S> {
         // offset more, as `check_result` has checked. The counter is 0, because each launch resets it. The kernel waits
         // for the segments before it reads their results.
         unsafe {
-            launch!(kernels.streams.streams_lay_out on &stream, grid; &batch.spans, codebook_arrays, addresses,
+            launch!(kernels.streams.streams_lay_out on &stream, grid; &batch.inputs, codebook_arrays, addresses,
                 segments, &codebooks.status, plans, offsets, blocks_done)
         }?;
 
-        let spans = batch.spans.device_ptr(&stream).0;
-        Ok(LaidOutStreams { scratch, slots_in_stream, spans, segments, kernel, streams: batch.streams })
+        let inputs = batch.inputs.device_ptr(&stream).0;
+        Ok(LaidOutStreams { scratch, slots_in_stream, inputs, segments, kernel, streams: batch.streams })
     }
 
     /// Writes each stream to its offset in the output. Streams with [`NO_OFFSET`](super::NO_OFFSET), and streams that
@@ -249,11 +249,11 @@ impl<S: Symbol> Encoder<S> {
         let codebook_arrays = CodebookArrays::new(codebooks, stream);
         let slots = laid_out.scratch.slots.device_ptr_mut(stream).0;
         let grid = Grid::new(laid_out.streams * blocks_in_stream, WRITE_THREADS).early(true);
-        let LaidOutStreams { slots_in_stream, spans, segments, .. } = *laid_out;
+        let LaidOutStreams { slots_in_stream, inputs, segments, .. } = *laid_out;
         // SAFETY: a stream is written only if it lies within `output_bytes`. The kernel waits at its start.
         unsafe {
             launch!(kernels.streams.streams_write on stream, grid; plans, codebook_arrays, addresses, slots,
-                slots_in_stream, spans, segments, offsets, output, output_bytes, blocks_in_stream)
+                slots_in_stream, inputs, segments, offsets, output, output_bytes, blocks_in_stream)
         }
     }
 }

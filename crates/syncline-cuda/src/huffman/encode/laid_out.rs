@@ -19,7 +19,7 @@ pub struct LaidOutStreams<'a> {
     /// Words of a stream's slots.
     pub(super) slots_in_stream: u64,
     /// Address of the batch's list of streams.
-    pub(super) spans: CUdeviceptr,
+    pub(super) inputs: CUdeviceptr,
     /// Segments of the largest stream.
     pub(super) segments: u32,
     pub(super) kernel: SegmentKernel,
@@ -28,8 +28,8 @@ pub struct LaidOutStreams<'a> {
 
 impl LaidOutStreams<'_> {
     /// Returns the address of the batch's list of streams.
-    pub fn spans(&self) -> CUdeviceptr {
-        self.spans
+    pub fn inputs(&self) -> CUdeviceptr {
+        self.inputs
     }
 
     /// Returns the maximum number of segments of a stream.

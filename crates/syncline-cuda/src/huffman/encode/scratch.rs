@@ -22,7 +22,7 @@ pub(super) struct Scratch<'a> {
     pub sums: CudaViewMut<'a, SegmentSums>,
     pub group_bits: CudaViewMut<'a, u16>,
     starts: CudaViewMut<'a, u32>,
-    live_bits: CudaViewMut<'a, u16>,
+    coded_group_bits: CudaViewMut<'a, u16>,
     free_bitmap: CudaViewMut<'a, u32>,
     descriptors: CudaViewMut<'a, u64>,
 }
@@ -47,7 +47,7 @@ impl<'a> Scratch<'a> {
             group_bits: frame.slice(streams * groups_in_stream)?,
             starts: frame.slice(all * STARTS_WORDS)?,
             // The kernels read and clear whole index blocks of 32 groups.
-            live_bits: frame.slice(streams * groups_in_stream.next_multiple_of(32))?,
+            coded_group_bits: frame.slice(streams * groups_in_stream.next_multiple_of(32))?,
             free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
         })
@@ -59,7 +59,7 @@ impl<'a> Scratch<'a> {
             sums: self.sums.device_ptr_mut(stream).0,
             group_bits: self.group_bits.device_ptr_mut(stream).0,
             starts: self.starts.device_ptr_mut(stream).0,
-            live_bits: self.live_bits.device_ptr_mut(stream).0,
+            coded_group_bits: self.coded_group_bits.device_ptr_mut(stream).0,
             free_bitmap: self.free_bitmap.device_ptr_mut(stream).0,
             descriptors: self.descriptors.device_ptr_mut(stream).0,
         }

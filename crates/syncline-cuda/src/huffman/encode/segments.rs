@@ -14,7 +14,7 @@ declare_kernels! {
         with THREADS = kernel.threads;
         with OWN = kernel.constants.to_vec();
         fn segments_encode(
-            symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, all_codewords: In<u32>,
+            symbols: CUdeviceptr as "const uint8_t *", inputs: In<StreamInput>, all_codewords: In<u32>,
             codebooks_used: In<u32>, classes: Option<In<u8>>, segments_in_stream: u32,
             slots: CUdeviceptr as "uint32_t *", sums: Out<SegmentSums>, group_bits: Out<u16>,
         );
@@ -29,13 +29,13 @@ declare_kernels! {
         with THREADS = LAYOUT_THREADS;
         with WRITE_THREADS = WRITE_THREADS;
         fn streams_lay_out(
-            spans: In<StreamInput>, codebooks: CodebookArrays, all: EncodeScratch, segments_in_stream: u32,
+            inputs: In<StreamInput>, codebooks: CodebookArrays, all: EncodeScratch, segments_in_stream: u32,
             status: In<u32>, plans: Out<StreamPlan>, offsets: Out<u64>, blocks_done: Out<u32>,
         );
         fn streams_write(
             plans: Out<StreamPlan>, codebooks: CodebookArrays, all: EncodeScratch,
             all_slots: CUdeviceptr as "const uint32_t *", slots_in_stream: u64,
-            spans: CUdeviceptr as "const StreamInput *", segments_in_stream: u32, offsets: In<u64>, out: Out<u8>,
+            inputs: CUdeviceptr as "const StreamInput *", segments_in_stream: u32, offsets: In<u64>, out: Out<u8>,
             out_bytes: u64, blocks_in_stream: u32,
         );
     }

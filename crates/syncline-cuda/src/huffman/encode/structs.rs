@@ -24,13 +24,13 @@ device_struct! {
     pub struct StreamPlan {
         /// Number of groups.
         pub groups: u32,
-        /// Number of live groups, which have codewords.
-        pub live_groups: u32,
+        /// Number of coded groups, which have codewords.
+        pub coded_groups: u32,
         /// Bits of all codewords.
         pub codeword_bits: u32,
-        /// Sum of the live symbols.
+        /// Sum of the symbols of coded groups.
         pub sum: u32,
-        /// Sum of the live symbols times their positions, counted from 1.
+        /// Sum of the symbols of coded groups times their positions, counted from 1.
         pub weighted: u32,
         /// Number of codebooks: 1, or 4 if separate codebooks for the classes are shorter.
         pub codebooks: u32,
@@ -62,9 +62,9 @@ device_struct! {
     #[derive(Debug, Clone, Copy)]
     pub(super) struct SegmentSums {
         pub(super) bits: u32,
-        /// Live groups, and `SEGMENT_INVALID` if a symbol had no codeword.
-        pub(super) live: u32,
-        /// Checksum of the live groups, with positions relative to the segment.
+        /// Coded groups, and `SEGMENT_INVALID` if a symbol had no codeword.
+        pub(super) coded_groups: u32,
+        /// Checksum of the coded groups, with positions relative to the segment.
         pub(super) sum: u32,
         pub(super) weighted: u32,
     }
@@ -89,10 +89,10 @@ device_struct! {
     pub struct EncodeScratch = "EncodeScratchFields" {
         pub(super) sums: CUdeviceptr as "const SegmentSums *",
         pub(super) group_bits: CUdeviceptr as "const uint16_t *",
-        /// For each segment: the bits before it, and the live groups before it.
+        /// For each segment: the bits before it, and the coded groups before it.
         pub(super) starts: CUdeviceptr as "uint2 *",
-        /// Bits of the live groups, without the zero-bit groups between them.
-        pub(super) live_bits: CUdeviceptr as "uint16_t *",
+        /// Bits of the coded groups, without the zero-bit groups between them.
+        pub(super) coded_group_bits: CUdeviceptr as "uint16_t *",
         pub(super) free_bitmap: CUdeviceptr as "uint32_t *",
         /// Descriptors of the symbol index.
         pub(super) descriptors: CUdeviceptr as "uint64_t *",

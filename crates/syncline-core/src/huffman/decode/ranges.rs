@@ -6,53 +6,53 @@ use super::lookup::{LOOKUPS_PER_WINDOW, Layout, TABLE_BITS};
 use crate::huffman::Symbol;
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// A decoder that works on spans of bits; one codebook only.
-pub struct Spans<'d, 's, 'a, S>(pub &'d StreamDecoder<'s, 'a, S>);
+/// A decoder that works on ranges of bits; one codebook only.
+pub struct RangeDecoder<'d, 's, 'a, S>(pub &'d StreamDecoder<'s, 'a, S>);
 
-impl<S> Clone for Spans<'_, '_, '_, S> {
+impl<S> Clone for RangeDecoder<'_, '_, '_, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S> Copy for Spans<'_, '_, '_, S> {}
+impl<S> Copy for RangeDecoder<'_, '_, '_, S> {}
 
-/// The result of decoding a span.
+/// The result of decoding a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// Bit at which the first codeword after the span starts: the end of the span, or later.
+pub struct DecodedRange {
+    /// Bit at which the first codeword after the range starts: the end of the range, or later.
     pub exit: u32,
-    /// Number of codewords that start in the span.
+    /// Number of codewords that start in the range.
     pub symbols: usize,
 }
 
-impl<S: Symbol> Spans<'_, '_, '_, S> {
+impl<S: Symbol> RangeDecoder<'_, '_, '_, S> {
     /// Decodes the codewords that start at `start` and after it, but before `end`, without keeping the symbols.
-    pub fn count(self, start: u32, end: u32) -> Span {
-        simd::run(Count { spans: self, start, end })
+    pub fn count(self, start: u32, end: u32) -> DecodedRange {
+        simd::run(Count { decoder: self, start, end })
     }
 
     /// Decodes the codewords that start at `start` and after it, but before `end`, to `out`, until that is full.
-    pub fn write(self, start: u32, end: u32, out: &mut [S]) -> Span {
+    pub fn write(self, start: u32, end: u32, out: &mut [S]) -> DecodedRange {
         match self.0.lookups[0].layout {
-            Layout::Narrow => simd::run(Write::<S, 1> { spans: self, start, end, out }),
-            Layout::Wide => simd::run(Write::<S, 2> { spans: self, start, end, out }),
+            Layout::Narrow => simd::run(Write::<S, 1> { decoder: self, start, end, out }),
+            Layout::Wide => simd::run(Write::<S, 2> { decoder: self, start, end, out }),
         }
     }
 }
 
 struct Count<'d, 's, 'a, S> {
-    spans: Spans<'d, 's, 'a, S>,
+    decoder: RangeDecoder<'d, 's, 'a, S>,
     start: u32,
     end: u32,
 }
 
 impl<S: Symbol> Kernel for Count<'_, '_, '_, S> {
-    type Output = Span;
+    type Output = DecodedRange;
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> Span {
-        let Spans(decoder) = self.spans;
+    fn run<I: InstructionSet>(self, _: I) -> DecodedRange {
+        let RangeDecoder(decoder) = self.decoder;
         let words = &decoder.stream.words;
         let (lookup, code) = (&decoder.lookups[0], &decoder.canonical[0]);
         let mut position = self.start;
@@ -75,28 +75,28 @@ impl<S: Symbol> Kernel for Count<'_, '_, '_, S> {
             position += code.decode(words.window(position), 1).1;
             symbols += 1;
         }
-        Span { exit: position, symbols }
+        DecodedRange { exit: position, symbols }
     }
 }
 
 struct Write<'d, 's, 'a, 'o, S, const WIDTH: usize> {
-    spans: Spans<'d, 's, 'a, S>,
+    decoder: RangeDecoder<'d, 's, 'a, S>,
     start: u32,
     end: u32,
     out: &'o mut [S],
 }
 
 impl<S: Symbol, const WIDTH: usize> Kernel for Write<'_, '_, '_, '_, S, WIDTH> {
-    type Output = Span;
+    type Output = DecodedRange;
 
     #[inline(always)]
-    fn run<I: InstructionSet>(self, _: I) -> Span {
-        let Spans(decoder) = self.spans;
+    fn run<I: InstructionSet>(self, _: I) -> DecodedRange {
+        let RangeDecoder(decoder) = self.decoder;
         let words = &decoder.stream.words;
         let mut lane = InterleavedDecoder::new(&decoder.lookups[0], &decoder.canonical[0], self.start);
         let mut written = 0;
         while lane.position < self.end {
-            // A window never goes past the span while this much is left, so no symbol is decoded for the next span.
+            // A window never goes past the range while this much is left, so no symbol is decoded for the next range.
             if self.end - lane.position > InterleavedDecoder::WINDOW_BITS {
                 lane.step::<WIDTH>(words);
             } else {
@@ -113,6 +113,6 @@ impl<S: Symbol, const WIDTH: usize> Kernel for Write<'_, '_, '_, '_, S, WIDTH> {
         }
         let room = lane.count().min(self.out.len() - written);
         lane.take::<S, WIDTH>(&mut self.out[written..written + room]);
-        Span { exit: lane.position, symbols: written + room }
+        DecodedRange { exit: lane.position, symbols: written + room }
     }
 }
