@@ -2,8 +2,8 @@
 //! integers (from bit 0 up), fields of bytes, integer logarithms, and places of samples.
 
 pub mod fields;
+pub mod intervals;
 pub mod logarithm;
-pub mod lots;
 pub mod pack;
 pub mod reader;
 pub mod writer;

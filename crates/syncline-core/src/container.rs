@@ -20,7 +20,7 @@ pub use record::{
 pub use sections::{SECTIONS, SectionWriter, Sections};
 pub use sparse::{SparseList, write_sparse};
 pub use table::{ChunkTable, TRAILER_LEN, outline_of_end, read_outline, table_and_trailer};
-pub use tiles::{INTERPOLATED, MAX_CLASSES, TileMeta, TileSection};
+pub use tiles::{INTERPOLATED, MAX_CLASSES, TileInfo, TileSection};
 pub(crate) use tiles::{pack_aligned, unpack_aligned};
 
 /// Every section, record and stream starts on a multiple of this many bytes.

@@ -320,7 +320,7 @@ impl Geometry {
     }
 
     /// Returns the smallest range of raster indices that contains all elements of chunk `chunk`.
-    pub fn chunk_span(&self, chunk: u64) -> Range<u64> {
+    pub fn element_range(&self, chunk: u64) -> Range<u64> {
         let (mut start, mut end) = (u64::MAX, 0);
         for tile in self.chunk(chunk) {
             let last: [u64; 4] =
@@ -460,7 +460,7 @@ mod tests {
             let [sb, sz, sy] = g.strides();
             let mut number = 0;
             for c in 0..g.chunks() {
-                let span = g.chunk_span(c);
+                let range = g.element_range(c);
                 let mut elements = 0;
                 for tile in g.chunk(c) {
                     prop_assert_eq!(tile, g.tile(number));
@@ -472,7 +472,7 @@ mod tests {
                         for y in 0..height {
                             for x in 0..width {
                                 let index = b * sb + (oz + z) * sz + (oy + y) * sy + ox + x;
-                                prop_assert!(span.contains(&index));
+                                prop_assert!(range.contains(&index));
                                 seen[index as usize] += 1;
                             }
                         }

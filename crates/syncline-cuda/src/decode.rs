@@ -15,14 +15,14 @@ use syncline_core::container::Header;
 use syncline_core::geometry::{Geometry, MAX_TILE_ELEMENTS};
 use syncline_core::strips::STRIP_LEN;
 
-use self::structs::{Request, Values};
+use self::structs::{LaunchArguments, Values};
 use self::units::UnitDecoder;
 use crate::container::parsed::Parsed;
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
-use crate::geometry::{BITS_OF_BITMAP_STRIP, ChunkBatch, DeviceGeometry, tile_span};
+use crate::geometry::{BITS_OF_BITMAP_STRIP, ChunkBatch, DeviceGeometry, element_range_of_tiles};
 use crate::predict::InterpolationPlans;
 use crate::predict::structs::Plans;
 use crate::quantize::compiled_types;
@@ -34,12 +34,12 @@ declare_kernels! {
         with ELEMENT_BYTES = format.value_bytes();
         with LOGARITHM = format.logarithm;
         with TILE_ELEMENTS = format.tile_elements;
-        with SLOTS = SLOTS;
+        with STRIP_CAPACITY = STRIP_CAPACITY;
         with WARPS = WARPS;
         with MEMORY_BYTES = format.memory_bytes();
         fn decode_any(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, plans: Plans,
-            request: Request, output: Out<u8> as "StoredBits *",
+            arguments: LaunchArguments, output: Out<u8> as "StoredBits *",
         );
     }
 }
@@ -47,8 +47,9 @@ declare_kernels! {
 /// Warps of a block of `decode_any`, each with a tile.
 const WARPS: u32 = 2;
 /// Strips that a warp has room for, at least those of two bitmaps and of the codes of a tile.
-const SLOTS: u32 = 16;
-const _: () = assert!(2 * MAX_TILE_ELEMENTS / BITS_OF_BITMAP_STRIP + MAX_TILE_ELEMENTS / STRIP_LEN <= SLOTS as usize);
+const STRIP_CAPACITY: u32 = 16;
+const _: () =
+    assert!(2 * MAX_TILE_ELEMENTS / BITS_OF_BITMAP_STRIP + MAX_TILE_ELEMENTS / STRIP_LEN <= STRIP_CAPACITY as usize);
 /// Blocks for each multiprocessor that decode what the kernel of ordinary tiles has left over.
 const LISTED_BLOCKS: u32 = 8;
 /// Anchors that a tile has room for, as in `kernels/predict/plans.cuh`.
@@ -82,8 +83,8 @@ impl Format {
     /// Returns the bytes of shared memory of a warp.
     fn memory_bytes(self) -> u32 {
         let value_bytes = if self.logarithm { 4 } else { self.value_bytes() as u32 };
-        let codes = 4 * SLOTS * (STRIP_LEN as u32 + 1);
-        self.tile_elements * (value_bytes + 1) + codes + 4 * MOST_ANCHORS + 5 * WARP + SLOTS
+        let codes = 4 * STRIP_CAPACITY * (STRIP_LEN as u32 + 1);
+        self.tile_elements * (value_bytes + 1) + codes + 4 * MOST_ANCHORS + 5 * WARP + STRIP_CAPACITY
     }
 }
 
@@ -161,7 +162,7 @@ impl TileDecoder {
         // Four elements, or 16 bytes.
         let written = (4 * element).min(16);
         let first = output.as_view().device_ptr(&stream).0.wrapping_sub(first_element.wrapping_mul(element));
-        let request = Request {
+        let arguments = LaunchArguments {
             first_tile: batch.first_tile(),
             tiles_start: tiles.start,
             tiles_end: tiles.end,
@@ -175,7 +176,7 @@ impl TileDecoder {
         let parsed = parsed.argument(&stream);
         let plans = plans.argument(&stream);
         if let Some(units) = &self.units {
-            let work = (self.geometry, parsed, self.values, request);
+            let work = (self.geometry, parsed, self.values, arguments);
             units.launch(&stream, self.multiprocessors, input, work, output)?;
             blocks = blocks.min(self.multiprocessors * LISTED_BLOCKS);
         }
@@ -184,7 +185,7 @@ impl TileDecoder {
         // ensured that the output contains the elements of the tiles. Plans that are not those of this stream have
         // indices of other tiles, which the caller rules out.
         unsafe {
-            launch!(self.any.decode_any on &stream, grid; input, self.geometry, parsed, self.values, plans, request,
+            launch!(self.any.decode_any on &stream, grid; input, self.geometry, parsed, self.values, plans, arguments,
                 output)
         }
     }
@@ -202,7 +203,7 @@ pub(crate) fn wanted_tiles(
 ) -> Result<Range<u64>> {
     let own = work.batch.first_tile()..work.batch.first_tile() + u64::from(work.batch.tiles());
     let tiles = work.tiles.start.max(own.start)..work.tiles.end.min(own.end);
-    let needed = tile_span(tiling, tiles.clone());
+    let needed = element_range_of_tiles(tiling, tiles.clone());
     let room = work.output.len() as u64 / element_bytes;
     let is_inside = work.first_element <= needed.start && needed.end.saturating_sub(work.first_element) <= room;
     let output = work.output.as_view().device_ptr(stream).0;

@@ -56,7 +56,7 @@ device_struct! {
         side: [u32; 3],
         axes: u32,
         chunk_tiles: u32,
-        strip_slots: u32,
+        strip_capacity: u32,
     }
 }
 
@@ -78,7 +78,7 @@ impl DeviceGeometry {
             side: side.map(|side| side as u32),
             axes: geometry.axes() as u32,
             chunk_tiles,
-            strip_slots: (strips_of(elements) + 2 * elements.div_ceil(BITS_OF_BITMAP_STRIP)) as u32,
+            strip_capacity: (strips_of(elements) + 2 * elements.div_ceil(BITS_OF_BITMAP_STRIP)) as u32,
         }
     }
 
@@ -113,8 +113,8 @@ impl DeviceGeometry {
     }
 
     /// Returns the most strips of a tile: those of its mask, its signs, and its codes.
-    pub fn strip_slots(&self) -> u32 {
-        self.strip_slots
+    pub fn strip_capacity(&self) -> u32 {
+        self.strip_capacity
     }
 
     /// Returns the coordinates of tile `number` in the grid of tiles: b, z, y and x.
@@ -229,7 +229,7 @@ impl Slab<'_> {
     /// # Errors
     /// [`CudaError::InvalidArgument`] otherwise.
     pub fn check(&self, geometry: &Geometry, batch: &ChunkBatch, element_bytes: u32) -> Result<()> {
-        let needed = element_span(geometry, batch);
+        let needed = element_range(geometry, batch);
         let elements = self.bytes.len() as u64 / u64::from(element_bytes);
         let has = self.first_element..self.first_element.saturating_add(elements);
         if needed.is_empty() || (has.start <= needed.start && needed.end <= has.end) {
@@ -240,12 +240,12 @@ impl Slab<'_> {
 }
 
 /// Returns the smallest range of raster element numbers that contains the batch's chunks.
-pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
-    tile_span(geometry, batch.first_tile..batch.first_tile + u64::from(batch.tiles))
+pub fn element_range(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
+    element_range_of_tiles(geometry, batch.first_tile..batch.first_tile + u64::from(batch.tiles))
 }
 
 /// Returns the smallest range of raster element numbers that contains these tiles.
-pub fn tile_span(geometry: &Geometry, tiles: Range<u64>) -> Range<u64> {
+pub fn element_range_of_tiles(geometry: &Geometry, tiles: Range<u64>) -> Range<u64> {
     if tiles.is_empty() {
         return 0..0;
     }
@@ -311,9 +311,9 @@ mod tests {
                 for first in 0..geometry.chunks() {
                     for end in first..=geometry.chunks().min(first + 3) {
                         let batch = ChunkBatch::new(&geometry, first..end).unwrap();
-                        let spans = (first..end).map(|chunk| geometry.chunk_span(chunk));
-                        let span = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-                        assert_eq!(element_span(&geometry, &batch), span.unwrap_or(0..0));
+                        let ranges = (first..end).map(|chunk| geometry.element_range(chunk));
+                        let range = ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+                        assert_eq!(element_range(&geometry, &batch), range.unwrap_or(0..0));
                     }
                 }
                 for chunk in 0..geometry.chunks() {

@@ -10,10 +10,10 @@ mod encode;
 mod sections;
 pub(crate) mod structs;
 
-pub use decode::{DecodeBatch, DecodeSpan, Decoder, status_text};
+pub use decode::{ChunkSections, DecodeBatch, Decoder, status_text};
 pub use encode::{Encoder, TokenSearch};
 pub(crate) use encode::{Found, Planes};
-pub use sections::{Batch, Encoded, Form, NO_MATCHES, Span};
+pub use sections::{Batch, ChunkRange, Encoded, Form, NO_MATCHES};
 pub use structs::SectionPlan;
 pub(crate) use structs::{PlaneStarts, WORD_PLANES};
 

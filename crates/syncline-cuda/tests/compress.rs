@@ -10,7 +10,7 @@ use syncline_core::container::{HEADER_LEN, RECORD_HEADER_LEN};
 use syncline_core::geometry::{Geometry, TileSize};
 use syncline_cuda::Device;
 use syncline_cuda::error::CudaError;
-use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
+use syncline_cuda::geometry::{ChunkBatch, Slab, element_range};
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Sizing, compress_bound};
 
 const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
@@ -406,10 +406,10 @@ fn ranges_of_chunks_give_the_same_records() {
     let mut at = HEADER_LEN;
     for chunks in [0..1, 1..3, 3..3, 3..geometry.chunks()] {
         let batch = ChunkBatch::new(&geometry, chunks.clone()).unwrap();
-        let span = element_span(&geometry, &batch);
-        let bytes = &field.bytes[span.start as usize * 4..span.end as usize * 4];
+        let range = element_range(&geometry, &batch);
+        let bytes = &field.bytes[range.start as usize * 4..range.end as usize * 4];
         let slab = stream.clone_htod(&[bytes, &[0]].concat()).unwrap();
-        let slab = Slab { bytes: slab.slice(..bytes.len()), first_element: span.start };
+        let slab = Slab { bytes: slab.slice(..bytes.len()), first_element: range.start };
         let mut output = stream.alloc_zeros::<u8>(bytes.len() + 4096).unwrap();
         let records = compressor
             .compress_chunks(&header, &geometry, (chunks.clone(), true), &slab, &mut output.as_view_mut())

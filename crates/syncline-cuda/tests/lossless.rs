@@ -191,11 +191,11 @@ fn comes_back(device: &Device, stream: &Arc<CudaStream>, case: &Case, made: &[u8
         if part.is_empty() || part.end > tiles {
             continue;
         }
-        let span = info.bytes_of(info.chunks_of(part.clone()));
-        let input = stream.clone_htod(&made[span.start as usize..span.end as usize]).unwrap();
+        let range = info.bytes_of(info.chunks_of(part.clone()));
+        let input = stream.clone_htod(&made[range.start as usize..range.end as usize]).unwrap();
         let mut output = stream.clone_htod(&vec![POISON; bytes.len() + 64]).unwrap();
         let room = &mut output.slice_mut(..bytes.len());
-        decompressor.decompress_tiles(&input.as_view(), span.start, part.clone(), room, 0).unwrap();
+        decompressor.decompress_tiles(&input.as_view(), range.start, part.clone(), room, 0).unwrap();
         decompressor.check().unwrap();
         let back = stream.clone_dtoh(&output).unwrap();
         let mut expected = vec![POISON; bytes.len() + 64];

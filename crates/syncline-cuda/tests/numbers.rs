@@ -126,13 +126,13 @@ fn comes_back(device: &Device, stream: &Arc<CudaStream>, numbers: &Numbers) {
     if part.is_empty() {
         return;
     }
-    let span = info.bytes_of(info.chunks_of(part.clone()));
-    let input = stream.clone_htod(&made[span.start as usize..span.end as usize]).unwrap();
+    let range = info.bytes_of(info.chunks_of(part.clone()));
+    let input = stream.clone_htod(&made[range.start as usize..range.end as usize]).unwrap();
     let mut expected = vec![POISON; numbers.bytes.len()];
     let mut output = stream.clone_htod(&expected).unwrap();
     let mut decompressor = LosslessDecompressor::new(device, stream.clone(), &info).unwrap();
     let room = &mut output.as_view_mut();
-    decompressor.decompress_tiles(&input.as_view(), span.start, part.clone(), room, 0).unwrap();
+    decompressor.decompress_tiles(&input.as_view(), range.start, part.clone(), room, 0).unwrap();
     decompressor.check().unwrap();
     for tile in geometry.range(part.clone()) {
         let [b, z, y, x] = tile.origin;

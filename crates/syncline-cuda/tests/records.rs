@@ -36,16 +36,24 @@ struct Arrays {
 
 impl Arrays {
     /// Adds the parts of a record.
-    fn add(&mut self, header: &Header, tiles: &[Tile], record: &[u8], chunk: u64, slots: usize, chunk_words: usize) {
+    fn add(
+        &mut self,
+        header: &Header,
+        tiles: &[Tile],
+        record: &[u8],
+        chunk: u64,
+        strip_capacity: usize,
+        chunk_words: usize,
+    ) {
         let elements: usize = tiles.iter().map(Tile::len).sum();
         let start = self.words.len();
         self.words.resize(start + chunk_words, 0xDEAD_BEEF);
         let (kind, payload) = parse_record(record, chunk).unwrap();
         if kind == ChunkKind::Raw {
             // So many verbatim values take more than the elements.
-            let fact = |tile: &Tile| TileFacts { meta: 1 | (tile.len() as u32) << 12, ..TileFacts::default() };
+            let fact = |tile: &Tile| TileFacts { info: 1 | (tile.len() as u32) << 12, ..TileFacts::default() };
             self.facts.extend(tiles.iter().map(fact));
-            self.strip_bits.resize(self.strip_bits.len() + slots * tiles.len(), 0xFFFF);
+            self.strip_bits.resize(self.strip_bits.len() + strip_capacity * tiles.len(), 0xFFFF);
             self.choices.push(ChunkChoice { classes: 1, ..ChunkChoice::default() });
             self.codebooks.resize(self.codebooks.len() + CODEBOOK_ROOM, 0);
             return;
@@ -67,19 +75,19 @@ impl Arrays {
         let mut strip = 0;
         let mut element = 0;
         let mut placed = vec![Vec::new(); tiles.len()];
-        for (number, (tile, meta)) in tiles.iter().zip(&section.tiles).enumerate() {
-            let strips = &codes.strips[strip..strip + strips_of(tile, meta)];
+        for (number, (tile, info)) in tiles.iter().zip(&section.tiles).enumerate() {
+            let strips = &codes.strips[strip..strip + strips_of(tile, info)];
             strip += strips.len();
             let bits = strips.first().map_or(0..0, |first| first.start..strips[strips.len() - 1].end);
             let own = verbatim.within(element, element + tile.len() as u32);
             let before = number.checked_sub(1).map_or(0, |before| bases[before]);
             // The base of a tile without coded elements does not matter.
-            let is_empty = bases[number] == before && (meta.mask == MaskKind::All || random.below(2) == 0);
+            let is_empty = bases[number] == before && (info.mask == MaskKind::All || random.below(2) == 0);
             let base = if is_empty { random.next() as i32 } else { bases[number] as i32 };
-            let meta = packed(meta, is_empty, own.len());
-            self.facts.push(TileFacts { word: 0, bits: bits.end - bits.start, base, meta });
+            let info = packed(info, is_empty, own.len());
+            self.facts.push(TileFacts { word: 0, bits: bits.end - bits.start, base, info });
             self.strip_bits.extend(strips.iter().map(|bits| (bits.end - bits.start) as u16));
-            self.strip_bits.resize(self.strip_bits.len() + slots - strips.len(), 0xFFFF);
+            self.strip_bits.resize(self.strip_bits.len() + strip_capacity - strips.len(), 0xFFFF);
             placed[number] = codes.bits(bits);
             if !own.is_empty() {
                 let mut bitmap = vec![0; tile.len().div_ceil(32)];
@@ -174,12 +182,12 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) -
             let batch = ChunkBatch::new(&geometry, chunks.clone()).unwrap();
             let mut frame = arena.frame().unwrap();
             let mut encoded = Encoded::new(&mut frame, &device_geometry, &batch, size, false).unwrap();
-            let (slots, words) = (device_geometry.strip_slots() as usize, encoded.chunk_words as usize);
+            let (strip_capacity, words) = (device_geometry.strip_capacity() as usize, encoded.chunk_words as usize);
             let mut arrays = Arrays::default();
             for chunk in chunks {
                 let tiles: Vec<Tile> = geometry.chunk(chunk).collect();
                 let record = &expected[starts[chunk as usize]..][..lengths[chunk as usize] as usize];
-                arrays.add(&header, &tiles, record, chunk, slots, words);
+                arrays.add(&header, &tiles, record, chunk, strip_capacity, words);
             }
             seen.raw += arrays.choices.iter().filter(|choice| choice.codebook_bytes == 0).count();
             seen.classes += arrays.choices.iter().filter(|choice| choice.classes > 1).count();

@@ -35,7 +35,7 @@ pub struct Loss {
     pub chunks: Range<u64>,
     /// Range of element numbers, in C order, that has all elements of the chunks. It may have elements of other chunks
     /// as well.
-    pub span: Range<u64>,
+    pub elements: Range<u64>,
     /// What is wrong.
     pub reason: String,
 }
@@ -146,7 +146,8 @@ impl<S: ReadAt> Salvage<S> {
                 match losses.last_mut() {
                     Some(last) if last.chunks.end == loss.chunks.start && last.reason == loss.reason => {
                         last.chunks.end = loss.chunks.end;
-                        last.span = last.span.start.min(loss.span.start)..last.span.end.max(loss.span.end);
+                        last.elements =
+                            last.elements.start.min(loss.elements.start)..last.elements.end.max(loss.elements.end);
                     }
                     _ => losses.push(loss),
                 }
@@ -245,8 +246,8 @@ impl<S: ReadAt> Salvage<S> {
     }
 
     fn loss(&self, chunks: Range<u64>, reason: String) -> Loss {
-        let (first, last) = (self.geometry.chunk_span(chunks.start), self.geometry.chunk_span(chunks.end - 1));
-        Loss { chunks, span: first.start.min(last.start)..first.end.max(last.end), reason }
+        let (first, last) = (self.geometry.element_range(chunks.start), self.geometry.element_range(chunks.end - 1));
+        Loss { chunks, elements: first.start.min(last.start)..first.end.max(last.end), reason }
     }
 }
 

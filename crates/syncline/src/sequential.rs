@@ -119,7 +119,7 @@ impl<R: Read> SequentialReader<R> {
             next = round.end;
             // Later chunks have no elements before the start of the next one.
             let complete = match next < chunks {
-                true => self.geometry.chunk_span(next).start,
+                true => self.geometry.element_range(next).start,
                 false => self.geometry.elements(),
             };
             let complete = complete * element as u64;
@@ -135,7 +135,7 @@ impl<R: Read> SequentialReader<R> {
 
     /// Returns the number of the element after all those of these chunks.
     fn end_of(&self, chunks: &Range<u64>) -> u64 {
-        chunks.clone().map(|chunk| self.geometry.chunk_span(chunk).end).max().unwrap_or(0)
+        chunks.clone().map(|chunk| self.geometry.element_range(chunk).end).max().unwrap_or(0)
     }
 
     /// Makes room for the bytes of the array up to `end`.

@@ -95,8 +95,8 @@ impl ElementSource for Part<'_> {
         let size = self.element_type.size() as u64;
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let corner = std::array::from_fn(|a| last.origin[a] + if a == 0 { 0 } else { last.extent[a - 1] as u64 - 1 });
-        let span = geometry.element(first.origin) * size..(geometry.element(corner) + 1) * size;
-        match self.ring.contiguous(span) {
+        let bytes = geometry.element(first.origin) * size..(geometry.element(corner) + 1) * size;
+        match self.ring.contiguous(bytes) {
             Some((bytes, position)) => Ok(Window::raster(bytes, position / size, geometry)),
             None => ArraySource { source: self.ring, offset: 0, element_size: size }.copied(geometry, run, buffer),
         }

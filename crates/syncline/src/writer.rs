@@ -245,11 +245,11 @@ impl<W: Write> Writer<W> {
             let threads = self.pool.threads() as u64;
             let left = self.geometry.chunks() - self.next_chunk;
             let ahead = self.next_chunk..self.next_chunk + left.min(threads);
-            let complete = ahead.take_while(|&chunk| self.geometry.chunk_span(chunk).end <= have).count() as u64;
+            let complete = ahead.take_while(|&chunk| self.geometry.element_range(chunk).end <= have).count() as u64;
             if complete == 0 || (!all && complete < threads) {
                 // Less than a full round of chunks waits for more.
                 self.wake_at = match threads <= left {
-                    true => self.geometry.chunk_span(self.next_chunk + threads - 1).end,
+                    true => self.geometry.element_range(self.next_chunk + threads - 1).end,
                     false => u64::MAX,
                 };
                 return Ok(());
@@ -275,7 +275,7 @@ impl<W: Write> Writer<W> {
         }
         self.next_chunk = chunks.end;
         let keep = match self.next_chunk < self.geometry.chunks() {
-            true => self.geometry.chunk_span(self.next_chunk).start,
+            true => self.geometry.element_range(self.next_chunk).start,
             false => have,
         };
         self.pending.forget_to(keep * self.header.element_type.size() as u64);

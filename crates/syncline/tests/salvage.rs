@@ -40,7 +40,7 @@ fn salvaged(stream: &[u8]) -> (Vec<u32>, Vec<Loss>) {
 /// Checks that all elements are those of the array, except lost ones.
 fn check(whole: &[u32], back: &[u32], losses: &[Loss]) {
     for (i, (expected, found)) in whole.iter().zip(back).enumerate() {
-        let lost = losses.iter().any(|loss| loss.span.contains(&(i as u64)));
+        let lost = losses.iter().any(|loss| loss.elements.contains(&(i as u64)));
         assert_eq!(*found, if lost { LOST } else { *expected }, "element {i}");
     }
 }

@@ -8,7 +8,9 @@ use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
 use syncline_cuda::cudarc::driver::CudaSlice;
 use syncline_cuda::device::Arena;
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, SectionPlan, Span};
+use syncline_cuda::lzss::{
+    Batch, ChunkRange, ChunkSections, DecodeBatch, Decoder, Encoded, Encoder, Form, SectionPlan,
+};
 use syncline_cuda::timing::{self, Runs};
 use syncline_papers::gpulz_2023;
 
@@ -65,14 +67,14 @@ impl Point<'_> {
     fn measure(&self) -> Result<Vec<Record>> {
         let Self { gpu, array, input, chunk, params: Params { width, level, min_match } } = *self;
         let piece = if chunk < self.params.block_bytes() { chunk } else { CONTAINER_CHUNK };
-        let span = |offset: usize| Span {
+        let range = |offset: usize| ChunkRange {
             offset: offset as u64,
             bytes: piece.min(input.len() - offset) as u64,
             min_match,
             chunk: (offset / piece) as u64,
         };
-        let spans: Vec<_> = (0..input.len()).step_by(piece).map(span).collect();
-        let batch = Batch::new(&gpu.stream, width, level, Form::Sections, &spans)?;
+        let ranges: Vec<_> = (0..input.len()).step_by(piece).map(range).collect();
+        let batch = Batch::new(&gpu.stream, width, level, Form::Sections, &ranges)?;
         let encoded = |encoder: Encoder, runs| -> Result<(Encoded, timing::Times)> {
             let mut encoded = Encoded::new(&gpu.stream, &batch, batch.max_bytes())?;
             let mut arena = Arena::new(gpu.stream.clone());
@@ -90,8 +92,8 @@ impl Point<'_> {
             let record = gpu.of_system(array, system, &self.text(), what, times);
             Record { stream_bytes: Some(bytes), ..record }
         };
-        let sections = spans.iter().zip(plans.iter().zip(&places));
-        let sections: Vec<_> = sections.map(|(span, (plan, &place))| sections_of(span, plan, place)).collect();
+        let sections = ranges.iter().zip(plans.iter().zip(&places));
+        let sections: Vec<_> = sections.map(|(range, (plan, &place))| sections_of(range, plan, place)).collect();
         let mut records = vec![
             record("syncline", "compress", &compress),
             record("syncline", "decompress", &self.decode(&ours, &sections)?),
@@ -126,7 +128,7 @@ impl Point<'_> {
         Ok(())
     }
 
-    fn decode(&self, encoded: &Encoded, sections: &[DecodeSpan]) -> Result<timing::Times> {
+    fn decode(&self, encoded: &Encoded, sections: &[ChunkSections]) -> Result<timing::Times> {
         let Self { gpu, array, params: Params { width, level, .. }, .. } = *self;
         let batch = DecodeBatch::new(&gpu.stream, width, level, sections)?;
         let decoder = Decoder::new(&gpu.device, width, level)?;
@@ -146,7 +148,7 @@ impl Point<'_> {
 fn align(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
-fn sections_of(span: &Span, plan: &SectionPlan, place: u64) -> DecodeSpan {
+fn sections_of(range: &ChunkRange, plan: &SectionPlan, place: u64) -> ChunkSections {
     let mut at = place;
     let mut next = |number: usize| {
         let part = (at, plan.section_bytes[number]);
@@ -156,14 +158,14 @@ fn sections_of(span: &Span, plan: &SectionPlan, place: u64) -> DecodeSpan {
     // The counts of the data blocks follow 8 bytes of parameters.
     let blocks = next(0).0 + 8;
     let (flags, lengths, distances, literals) = (next(1), next(2), next(3), next(4));
-    DecodeSpan {
+    ChunkSections {
         blocks,
         flags,
         lengths,
         distances,
         literals,
-        output: span.offset,
-        bytes: span.bytes,
-        min_match: span.min_match,
+        output: range.offset,
+        bytes: range.bytes,
+        min_match: range.min_match,
     }
 }

@@ -75,7 +75,7 @@ pub fn loss_lines(losses: &[Loss], shape: Shape) -> Vec<String> {
 fn region(loss: &Loss, shape: Shape) -> String {
     let extents = shape.extents();
     let mut stride: u64 = extents.iter().product::<u64>().max(1);
-    let (first, last) = (loss.span.start, loss.span.end.saturating_sub(1));
+    let (first, last) = (loss.elements.start, loss.elements.end.saturating_sub(1));
     let mut ranges = Vec::new();
     for &extent in extents {
         let before = stride;
@@ -94,7 +94,7 @@ pub fn losses_json(losses: &[Loss]) -> Value {
     let loss = |loss: &Loss| {
         json!({
             "chunks": [loss.chunks.start, loss.chunks.end],
-            "elements": [loss.span.start, loss.span.end],
+            "elements": [loss.elements.start, loss.elements.end],
             "reason": loss.reason,
         })
     };

@@ -26,9 +26,9 @@ impl Signal {
         }
         let rows = values.len() / width;
         for row in (0..rows).step_by(rows.div_ceil(ROWS).max(1)) {
-            let span = row * width..(row + 1) * width;
-            let errors = centered(&errors[span.clone()]);
-            self.add_power(0, &centered(&values[span]));
+            let range = row * width..(row + 1) * width;
+            let errors = centered(&errors[range.clone()]);
+            self.add_power(0, &centered(&values[range]));
             self.add_power(1, &errors);
             self.add_products(&errors);
             self.rows += 1;

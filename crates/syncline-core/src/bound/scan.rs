@@ -18,7 +18,7 @@ use super::limits::{Limits, quantizable_magnitude};
 use super::linear::{computed_bound, linear_bound};
 use super::{Bound, Fill, MAX_FILLS};
 use crate::array::ElementType;
-use crate::bits::lots::place_in_lot;
+use crate::bits::intervals::place_in_interval;
 
 /// The approximate number of values that are sampled. They show whether an extreme repeats, and how many values are too
 /// large for the bound to be quantized.
@@ -279,7 +279,7 @@ impl Scan {
     /// so that the list does not follow a pattern of the array.
     pub fn value_element(&self, place: u64) -> u64 {
         let stride = self.value_stride();
-        place * stride + place_in_lot(place as u32, stride)
+        place * stride + place_in_interval(place as u32, stride)
     }
 
     /// Adds the bits of elements of the list of [`Self::value_element`], from place `first` on.

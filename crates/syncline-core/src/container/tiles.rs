@@ -8,12 +8,12 @@ use crate::quantize::mask::MaskKind;
 /// Classes of the codes of tiles, if a chunk has any.
 pub const MAX_CLASSES: usize = 4;
 
-/// [`TileMeta::predictor`] of a tile that is interpolated.
+/// [`TileInfo::predictor`] of a tile that is interpolated.
 pub const INTERPOLATED: u8 = 3;
 
 /// Properties of a tile that the stream stores in addition to its base and codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TileMeta {
+pub struct TileInfo {
     /// All codes are 0, none is stored.
     pub constant: bool,
     /// The place of the predictor in the chunk's list, or [`INTERPOLATED`].
@@ -28,7 +28,7 @@ pub struct TileMeta {
     pub sign: MaskKind,
 }
 
-impl TileMeta {
+impl TileInfo {
     /// Returns the number of bitmaps of the tile.
     pub fn bitmaps(&self) -> usize {
         [self.mask, self.sign].iter().filter(|&&kind| kind == MaskKind::Bitmap).count()
@@ -45,7 +45,7 @@ pub struct TileSection {
     /// Whether tiles have classes.
     pub classes: bool,
     /// The tiles, in order.
-    pub tiles: Vec<TileMeta>,
+    pub tiles: Vec<TileInfo>,
 }
 
 const MASKS: u8 = 1;
@@ -121,38 +121,38 @@ impl TileSection {
         }
         // Memory: `tiles` comes from the chunk geometry and the bitmap that follows has a bit for each.
         let constant = unpack_aligned::<1>(&mut fields, tiles)?;
-        let mut metas: Vec<TileMeta> = constant.map(|c| TileMeta { constant: c == 1, ..TileMeta::default() }).collect();
-        let varying = metas.iter().filter(|t| !t.constant).count();
-        let varying_tiles = metas.iter_mut().filter(|t| !t.constant);
+        let mut infos: Vec<TileInfo> = constant.map(|c| TileInfo { constant: c == 1, ..TileInfo::default() }).collect();
+        let varying = infos.iter().filter(|t| !t.constant).count();
+        let varying_tiles = infos.iter_mut().filter(|t| !t.constant);
         let predictors_of_tiles = unpack_aligned::<2>(&mut fields, varying)?;
-        varying_tiles.zip(predictors_of_tiles).for_each(|(meta, predictor)| meta.predictor = predictor);
+        varying_tiles.zip(predictors_of_tiles).for_each(|(info, predictor)| info.predictor = predictor);
         if flags & CLASSES != 0 {
             let classes = unpack_aligned::<2>(&mut fields, varying)?;
-            for (meta, class) in metas.iter_mut().filter(|t| !t.constant).zip(classes) {
-                meta.class = class;
+            for (info, class) in infos.iter_mut().filter(|t| !t.constant).zip(classes) {
+                info.class = class;
             }
         }
         if flags & MASKS != 0 {
             let masks = unpack_aligned::<4>(&mut fields, tiles)?;
-            for (meta, mask) in metas.iter_mut().zip(masks) {
-                meta.mask = MaskKind::from_code(mask & 3).ok_or_else(|| bad("unknown mask kind"))?;
-                meta.pattern = mask >> 2;
-                if meta.mask != MaskKind::Nothing && usize::from(meta.pattern) >= patterns {
+            for (info, mask) in infos.iter_mut().zip(masks) {
+                info.mask = MaskKind::from_code(mask & 3).ok_or_else(|| bad("unknown mask kind"))?;
+                info.pattern = mask >> 2;
+                if info.mask != MaskKind::Nothing && usize::from(info.pattern) >= patterns {
                     return Err(bad("a mask names a fill pattern that the header does not have"));
                 }
             }
         }
         if flags & SIGNS != 0 {
             let signs = unpack_aligned::<2>(&mut fields, tiles)?;
-            for (meta, sign) in metas.iter_mut().zip(signs) {
-                meta.sign = MaskKind::from_code(sign).ok_or_else(|| bad("unknown sign kind"))?;
+            for (info, sign) in infos.iter_mut().zip(signs) {
+                info.sign = MaskKind::from_code(sign).ok_or_else(|| bad("unknown sign kind"))?;
             }
         }
         if !fields.rest().is_empty() {
             return Err(bad("its tile section is too long"));
         }
         let classes = flags & CLASSES != 0;
-        Ok(Self { scheme, predictors, classes, tiles: metas })
+        Ok(Self { scheme, predictors, classes, tiles: infos })
     }
 }
 
@@ -165,9 +165,9 @@ mod tests {
         prop_oneof![Just(MaskKind::Nothing), Just(MaskKind::All), Just(MaskKind::Bitmap)]
     }
 
-    fn meta() -> impl Strategy<Value = TileMeta> {
+    fn info() -> impl Strategy<Value = TileInfo> {
         (any::<bool>(), 0..4u8, 0..4u8, coverage(), 0..4u8, coverage()).prop_map(
-            |(constant, predictor, class, mask, pattern, sign)| TileMeta {
+            |(constant, predictor, class, mask, pattern, sign)| TileInfo {
                 constant,
                 predictor: if constant { 0 } else { predictor },
                 class: if constant { 0 } else { class },
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(tiles in prop::collection::vec(meta(), 0..70), scheme in any::<u8>()) {
+        fn round_trips(tiles in prop::collection::vec(info(), 0..70), scheme in any::<u8>()) {
             let section = TileSection { scheme, predictors: [1, 2, scheme], classes: true, tiles };
             let mut bytes = Vec::new();
             section.write(&mut bytes);

@@ -158,7 +158,7 @@ impl Geometry {
         if region.is_empty() {
             return;
         }
-        let span = |axis: usize| {
+        let tiles_along = |axis: usize| {
             let side = self.tile[axis - 1] as u64;
             let end = region.start[axis] + region.extent[axis];
             region.start[axis] / side..end.div_ceil(side)
@@ -166,10 +166,10 @@ impl Geometry {
         let [_, gz, gy, gx] = self.grid;
         for position in 0..region.extent[0] {
             let b = region.field_at(position);
-            for z in span(1) {
-                for y in span(2) {
+            for z in tiles_along(1) {
+                for y in tiles_along(2) {
                     let row = ((b * gz + z) * gy + y) * gx;
-                    visit(row + span(3).start..row + span(3).end);
+                    visit(row + tiles_along(3).start..row + tiles_along(3).end);
                 }
             }
         }

@@ -23,7 +23,7 @@ use super::options::CoderOptions;
 use super::scratch::EncodeScratch;
 use crate::bound::ErrorSummary;
 use crate::container::{
-    ChunkKind, Header, INTERPOLATED, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
+    ChunkKind, Header, INTERPOLATED, RecordBuilder, SectionWriter, TileInfo, TileSection, write_bases, write_sparse,
 };
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile};
@@ -39,9 +39,9 @@ fn bitmap_strips(tile: &Tile) -> usize {
 }
 
 /// Returns the number of strips of a tile: those of its bitmaps, and of its codes.
-pub(super) fn strips_of_tile(tile: &Tile, meta: &TileMeta) -> usize {
-    let of_codes = if meta.constant { 0 } else { strips_of(tile.len()) };
-    meta.bitmaps() * bitmap_strips(tile) + of_codes
+pub(super) fn strips_of_tile(tile: &Tile, info: &TileInfo) -> usize {
+    let of_codes = if info.constant { 0 } else { strips_of(tile.len()) };
+    info.bitmaps() * bitmap_strips(tile) + of_codes
 }
 
 /// Appends the record of a quantized chunk. Returns `None` if it has elements that no value stands for.
@@ -118,7 +118,7 @@ fn encode_with<T: Real>(
         if let Some(exact) = &facts.exact {
             buffers.push_verbatim(position, &prepared.x, exact, &coder.elements.stored);
         }
-        buffers.push_facts(facts.meta, class, facts.base);
+        buffers.push_facts(facts.info, class, facts.base);
         position += tile.len() as u32;
     })?;
     rest.write_before(u64::MAX, &mut position, &encoders, buffers);
@@ -192,19 +192,19 @@ impl<T: Real> TileCoder<T> {
                 self.quantizer.measure(x, &prepared.q[..tile.len()], &excluded);
             }
         }
-        let mut meta = quantized.meta;
-        meta.constant = prediction.is_constant;
-        if !meta.constant {
-            meta.predictor = prediction.listed.map_or(INTERPOLATED, |place| place as u8);
+        let mut info = quantized.info;
+        info.constant = prediction.is_constant;
+        if !info.constant {
+            info.predictor = prediction.listed.map_or(INTERPOLATED, |place| place as u8);
         }
-        TileFacts { meta, base: (!quantized.is_empty).then_some(prepared.q[0] as u32), exact }
+        TileFacts { info, base: (!quantized.is_empty).then_some(prepared.q[0] as u32), exact }
     }
 }
 
 /// What a tile has beside its codes.
 struct TileFacts {
     /// Its properties, but for the class.
-    meta: TileMeta,
+    info: TileInfo,
     /// Its base, unless no element is quantized.
     base: Option<u32>,
     /// The elements that are verbatim, if there are any.
@@ -220,11 +220,11 @@ fn write_sections(chunk: u64, choice: &Choice, codebooks: &Codebooks, buffers: &
         scheme: choice.scheme.map_or(0, |scheme| scheme.code()),
         predictors: std::array::from_fn(|place| choice.predictors.get(place).copied().unwrap_or(first)),
         classes: codebooks.of_codes.len() > 1,
-        tiles: std::mem::take(&mut buffers.metas),
+        tiles: std::mem::take(&mut buffers.infos),
     };
     sections.section(out, |out| tile_section.write(out));
     let of_bitmaps = tile_section.has_bitmaps().then_some(&codebooks.of_bitmaps);
-    buffers.metas = tile_section.tiles;
+    buffers.infos = tile_section.tiles;
     sections.section(out, |out| write_bases(out, &buffers.bases));
     sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
     // The builder of the record puts the checksums of its pieces here.

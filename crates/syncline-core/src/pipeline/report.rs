@@ -74,7 +74,7 @@ impl ChunkReport {
 
     fn add_codes(&mut self, section: &[u8], tiles: &TileSection, context: &Context) -> Result<()> {
         let of_chunk = context.geometry.chunk(context.chunk).zip(&tiles.tiles);
-        let strips = of_chunk.map(|(tile, meta)| strips_of_tile(&tile, meta)).sum();
+        let strips = of_chunk.map(|(tile, info)| strips_of_tile(&tile, info)).sum();
         let stream = CodeStream::parse(section, strips, tiles.codebooks(), &context.place)?;
         let [codewords, codebooks, index] = stream.part_bytes();
         self.groups += strips as u64;

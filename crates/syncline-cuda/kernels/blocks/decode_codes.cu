@@ -165,16 +165,16 @@ __device__ inline Found decode_codes(const uint8_t *input, const BlockPlan &plan
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     blocks_decode_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                         const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
-                        const __grid_constant__ Request request) {
+                        const __grid_constant__ LaunchArguments arguments) {
     extern __shared__ __align__(16) uint8_t near[];
     __shared__ uint32_t of_contexts[blocks::CONTEXTS];
     __shared__ SegmentContexts segments[SEGMENTS];
     __shared__ SegmentLists lists[WARPS];
     launch_dependents_and_wait();
-    if (!RequestedBlock::exists(parsed, request, blockIdx.x)) {
+    if (!RequestedBlock::exists(parsed, arguments, blockIdx.x)) {
         return;
     }
-    const RequestedBlock own(geometry, parsed, request, nullptr, blockIdx.x);
+    const RequestedBlock own(geometry, parsed, arguments, nullptr, blockIdx.x);
     if (own.record.kind == KIND_RAW) {
         return;
     }

@@ -132,8 +132,8 @@ struct OwnBlock : RequestedBlock {
     const CompactMasks masks;
 
     __device__ inline OwnBlock(const Geometry &geometry, const Parsed &parsed, const ParsedBlocks &blocks,
-                               const Request &request, StoredBits *output, uint32_t number)
-        : RequestedBlock(geometry, parsed, request, output, number), plan(blocks.plans[chunk]),
+                               const LaunchArguments &arguments, StoredBits *output, uint32_t number)
+        : RequestedBlock(geometry, parsed, arguments, output, number), plan(blocks.plans[chunk]),
           shape(tile, geometry, plan.slices), block(blocks, number), masks(blocks, number) {}
 
     __device__ inline bool is_raw() const { return record.kind == KIND_RAW; }
@@ -143,12 +143,12 @@ struct OwnBlock : RequestedBlock {
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_decode_coarse(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                          const __grid_constant__ ParsedBlocks blocks, const __grid_constant__ Values values,
-                         const __grid_constant__ Request request, StoredBits *output) {
+                         const __grid_constant__ LaunchArguments arguments, StoredBits *output) {
     launch_dependents_and_wait();
-    if (!RequestedBlock::exists(parsed, request, blockIdx.x)) {
+    if (!RequestedBlock::exists(parsed, arguments, blockIdx.x)) {
         return;
     }
-    const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x);
+    const OwnBlock own(geometry, parsed, blocks, arguments, output, blockIdx.x);
     if (own.is_raw()) {
         return;
     }
@@ -170,12 +170,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_decode_finest(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                          const __grid_constant__ ParsedBlocks blocks, const __grid_constant__ Values values,
-                         const __grid_constant__ Request request, uint32_t group, StoredBits *output) {
+                         const __grid_constant__ LaunchArguments arguments, uint32_t group, StoredBits *output) {
     launch_dependents_and_wait();
-    if (!RequestedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
+    if (!RequestedBlock::exists(parsed, arguments, blockIdx.x / SHARES)) {
         return;
     }
-    const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
+    const OwnBlock own(geometry, parsed, blocks, arguments, output, blockIdx.x / SHARES);
     if (!own.is_raw() && own.shape.levels > 0) {
         decode_group(own.block, own.masks, values, own.plan, own.shape, 0, group, WorkShare::own(SHARES));
     }
@@ -185,13 +185,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
 extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THREADS)
     blocks_write_elements(const uint8_t *input, const __grid_constant__ Geometry geometry,
                           const __grid_constant__ Parsed parsed, const __grid_constant__ ParsedBlocks blocks,
-                          const __grid_constant__ Values values, const __grid_constant__ Request request,
+                          const __grid_constant__ Values values, const __grid_constant__ LaunchArguments arguments,
                           StoredBits *output) {
     launch_dependents_and_wait();
-    if (!RequestedBlock::exists(parsed, request, blockIdx.x / SHARES)) {
+    if (!RequestedBlock::exists(parsed, arguments, blockIdx.x / SHARES)) {
         return;
     }
-    const OwnBlock own(geometry, parsed, blocks, request, output, blockIdx.x / SHARES);
+    const OwnBlock own(geometry, parsed, blocks, arguments, output, blockIdx.x / SHARES);
     if (!own.is_raw()) {
         write_elements(own.block, own.masks, values, blocks, own.shape, WorkShare::own(SHARES), own.to);
         return;
@@ -208,12 +208,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4096 / ELEMENT_BYTES / THR
 extern "C" __global__ void __launch_bounds__(THREADS)
     blocks_write_verbatim(const uint8_t *input, const __grid_constant__ Geometry geometry,
                           const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
-                          const __grid_constant__ Request request, StoredBits *output) {
+                          const __grid_constant__ LaunchArguments arguments, StoredBits *output) {
     launch_dependents_and_wait();
-    if (!RequestedBlock::exists(parsed, request, blockIdx.x)) {
+    if (!RequestedBlock::exists(parsed, arguments, blockIdx.x)) {
         return;
     }
-    const RequestedBlock own(geometry, parsed, request, output, blockIdx.x);
+    const RequestedBlock own(geometry, parsed, arguments, output, blockIdx.x);
     const uint32_t verbatim = own.record.kind == KIND_RAW ? 0 : own.record.verbatim;
     const RasterPlaces places(own.tile, geometry);
     const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + own.record.verbatim_positions);

@@ -14,17 +14,17 @@ struct RequestedBlock {
     StoredBits *const to;
 
     // Block `number` of the batch.
-    __device__ inline RequestedBlock(const Geometry &geometry, const Parsed &parsed, const Request &request,
+    __device__ inline RequestedBlock(const Geometry &geometry, const Parsed &parsed, const LaunchArguments &arguments,
                                      StoredBits *output, uint32_t number)
-        : tile(geometry.tile(request.first_tile + number)), record(parsed.chunks[number / parsed.tiles]),
+        : tile(geometry.tile(arguments.first_tile + number)), record(parsed.chunks[number / parsed.tiles]),
           number(number), chunk(number / parsed.tiles),
           position(uint32_t(tile.elements_before -
-                            geometry.elements_before(request.first_tile + uint64_t(chunk) * parsed.tiles))),
-          to(output + (tile.first_element - request.first_element)) {}
+                            geometry.elements_before(arguments.first_tile + uint64_t(chunk) * parsed.tiles))),
+          to(output + (tile.first_element - arguments.first_element)) {}
 
-    __device__ inline static bool exists(const Parsed &parsed, const Request &request, uint32_t number) {
-        const uint64_t in_array = request.first_tile + number;
-        return in_array >= request.tiles_start && in_array < request.tiles_end &&
+    __device__ inline static bool exists(const Parsed &parsed, const LaunchArguments &arguments, uint32_t number) {
+        const uint64_t in_array = arguments.first_tile + number;
+        return in_array >= arguments.tiles_start && in_array < arguments.tiles_end &&
                chunk_is_valid(parsed, number / parsed.tiles);
     }
 };

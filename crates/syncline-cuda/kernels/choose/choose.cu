@@ -9,7 +9,7 @@
 
 // Rows of costs of a chunk: a predictor, or a candidate for the scheme.
 constexpr uint32_t MOST_CANDIDATES = 6, COST_ROWS = strips::PREDICTORS + MOST_CANDIDATES;
-// Most tiles of a sample: there are fewer than twice FEWEST_CHOOSING lots, or as many tiles in each lot as can be.
+// Most tiles of a sample: there are fewer than twice FEWEST_CHOOSING intervals, or as many tiles in each as can be.
 constexpr uint32_t MOST_SAMPLED = (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP > 2 * FEWEST_CHOOSING
                                       ? (1u << 22) / TILE_ELEMENTS / CHOOSING_STEP
                                       : 2 * FEWEST_CHOOSING;
@@ -148,7 +148,7 @@ __device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t al
 #if !LOGARITHM
     if (scheme != 0) {
         uint32_t cost = ~0u, missed;
-        if ((work.quantized.meta & META_EMPTY) == 0) {
+        if ((work.quantized.info & INFO_EMPTY) == 0) {
             cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, scheme), missed);
         }
         put(strips::PREDICTORS + number - 1, cost);
@@ -221,11 +221,11 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     // Interpolated values are no multiples of the step, as those of a lattice have to be.
     const Step &step = *quantizer;
     candidates = is_lattice(step) ? 0 : candidates;
-    const uint32_t lot = (blockIdx.x - chunk * blocks) * WARPS + warp_id(), candidate = blockIdx.y,
-                   number = sample.tile(lot);
+    const uint32_t interval = (blockIdx.x - chunk * blocks) * WARPS + warp_id(), candidate = blockIdx.y,
+                   number = sample.tile(interval);
     auto put = [&](uint32_t row, uint32_t cost) {
         if (lane_id() == 0) {
-            costs[row * MOST_SAMPLED + lot] = cost;
+            costs[row * MOST_SAMPLED + interval] = cost;
         }
     };
     if (number < sample.tiles && candidate <= candidates) {

@@ -24,13 +24,13 @@ struct Counts {
     uint64_t sizes;   // bits, and verbatim values
 
     __device__ inline Counts() : numbers(0), sizes(0) {}
-    __device__ inline Counts(uint32_t meta, uint32_t strips, uint32_t coded_strips, uint32_t bits)
-        : numbers(uint64_t(!meta_constant(meta)) | uint64_t(bits > 0) << 16 | uint64_t(coded_strips) << 32 |
+    __device__ inline Counts(uint32_t info, uint32_t strips, uint32_t coded_strips, uint32_t bits)
+        : numbers(uint64_t(!tile_is_constant(info)) | uint64_t(bits > 0) << 16 | uint64_t(coded_strips) << 32 |
                   uint64_t(strips) << 48),
-          sizes(bits | uint64_t(meta_verbatim(meta)) << 32) {}
+          sizes(bits | uint64_t(tile_verbatim(info)) << 32) {}
 
     __device__ inline uint32_t varying() const { return uint32_t(numbers) & 0xFFFF; }
-    __device__ inline uint32_t spans() const { return uint32_t(numbers >> 16) & 0xFFFF; }
+    __device__ inline uint32_t tiles_with_bits() const { return uint32_t(numbers >> 16) & 0xFFFF; }
     __device__ inline uint32_t coded_strips() const { return uint32_t(numbers >> 32) & 0xFFFF; }
     __device__ inline uint32_t strips() const { return uint32_t(numbers >> 48); }
     __device__ inline uint32_t bits() const { return uint32_t(sizes); }
@@ -67,10 +67,10 @@ __device__ inline void put_bits(uint32_t *words, uint32_t at, uint64_t bits) {
 }
 
 // Packs what section 0 has of a tile. `varying` tiles that are not constant are before it. Called by whole warps.
-__device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, uint32_t meta, uint32_t varying) {
+__device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, uint32_t info, uint32_t varying) {
     const bool exists = tile < tiles;
-    const uint32_t constant = __ballot_sync(ALL_LANES, exists && meta_constant(meta)),
-                   filled = __ballot_sync(ALL_LANES, exists && !meta_empty(meta));
+    const uint32_t constant = __ballot_sync(ALL_LANES, exists && tile_is_constant(info)),
+                   filled = __ballot_sync(ALL_LANES, exists && !tile_is_empty(info));
     if (lane_id() == 0 && exists) {
         shared.constant[tile / 32] = constant;
         shared.filled[tile / 32] = filled;
@@ -78,17 +78,17 @@ __device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, 
     if (!exists) {
         return;
     }
-    if (!meta_constant(meta)) {
-        put_bits(shared.predictors, 2 * varying, meta_predictor(meta));
-        put_bits(shared.classes, 2 * varying, meta_class(meta));
+    if (!tile_is_constant(info)) {
+        put_bits(shared.predictors, 2 * varying, tile_predictor(info));
+        put_bits(shared.classes, 2 * varying, tile_class(info));
     }
-    put_bits(shared.masks, 4 * tile, meta_mask(meta));
-    put_bits(shared.signs, 2 * tile, meta_sign(meta));
-    const uint32_t flags = (meta_mask_kind(meta) != 0 ? FLAG_MASKS : 0) | (meta_sign(meta) != 0 ? FLAG_SIGNS : 0);
+    put_bits(shared.masks, 4 * tile, tile_mask(info));
+    put_bits(shared.signs, 2 * tile, tile_sign(info));
+    const uint32_t flags = (tile_mask_kind(info) != 0 ? FLAG_MASKS : 0) | (tile_sign(info) != 0 ? FLAG_SIGNS : 0);
     if (flags != 0) {
         atomicOr(&shared.flags, flags);
     }
-    if (meta_mask_kind(meta) == KIND_BITMAP || meta_sign(meta) == KIND_BITMAP) {
+    if (tile_mask_kind(info) == KIND_BITMAP || tile_sign(info) == KIND_BITMAP) {
         shared.bitmaps = 1;
     }
 }
@@ -98,23 +98,23 @@ __device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, 
 __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, const ChunkBatch &batch,
                                     const EncodedTiles &encoded, const RecordHeads &heads, uint32_t chunk) {
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
-    BitSpan *spans = heads.spans + first + chunk; // one more than tiles
-    uint16_t *lengths = heads.lengths + uint64_t(first) * geometry.strip_slots;
+    BitRange *ranges = heads.bit_ranges + first + chunk; // one more than tiles
+    uint16_t *lengths = heads.lengths + uint64_t(first) * geometry.strip_capacity;
     Counts before;
     for (uint32_t begin = 0; begin < tiles; begin += THREADS) {
         const uint32_t tile = begin + threadIdx.x;
         TileFacts facts = {0, 0, 0, 1};
         uint32_t strips = 0;
-        const uint16_t *bits = encoded.strip_bits + uint64_t(first + tile) * geometry.strip_slots;
+        const uint16_t *bits = encoded.strip_bits + uint64_t(first + tile) * geometry.strip_capacity;
         uint64_t coded = 0;
         if (tile < tiles) {
             facts = encoded.facts[first + tile];
-            strips = strips_of(facts.meta, geometry.tile(batch.first_tile + first + tile).elements());
+            strips = strips_of(facts.info, geometry.tile(batch.first_tile + first + tile).elements());
             for (uint32_t strip = 0; strip < strips; ++strip) {
                 coded |= uint64_t(bits[strip] != 0) << strip;
             }
         }
-        const Counts own(facts.meta, strips, __popcll(coded), facts.bits);
+        const Counts own(facts.info, strips, __popcll(coded), facts.bits);
         uint64_t all_numbers, all_sizes;
         Counts at;
         at.numbers =
@@ -122,13 +122,13 @@ __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, co
         at.sizes = before.sizes + block_exclusive_sum<THREADS, uint64_t>(own.sizes, shared.warp_sums, all_sizes);
         before.numbers += all_numbers;
         before.sizes += all_sizes;
-        pack_tile(shared, tile, tiles, facts.meta, at.varying());
+        pack_tile(shared, tile, tiles, facts.info, at.varying());
         if (tile >= tiles) {
             continue;
         }
         heads.verbatim_starts[first + tile] = at.verbatim();
         if (facts.bits > 0) {
-            spans[at.spans()] = {at.bits(), facts.word};
+            ranges[at.tiles_with_bits()] = {at.bits(), facts.word};
         }
         put_bits(shared.zeros, at.strips(), ~coded & ((uint64_t(1) << strips) - 1));
         for (uint32_t next = at.coded_strips(); coded != 0; coded &= coded - 1) {
@@ -136,7 +136,7 @@ __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, co
         }
     }
     if (threadIdx.x == 0) {
-        spans[before.spans()] = {before.bits(), 0};
+        ranges[before.tiles_with_bits()] = {before.bits(), 0};
     }
     return before;
 }
@@ -339,10 +339,10 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
     if (threadIdx.x < bases_end - words - base_words) {
         head[words + base_words + threadIdx.x] = 0;
     }
-    const uint16_t *lengths = heads.lengths + uint64_t(first) * geometry.strip_slots;
+    const uint16_t *lengths = heads.lengths + uint64_t(first) * geometry.strip_capacity;
     const uint8_t *codebooks = encoded.codebooks + uint64_t(chunk) * strips::CODEBOOK_ROOM;
     const uint32_t code_words = write_codes(shared, choice, codebooks, lengths, all, head + bases_end);
-    plan.spans = all.spans();
+    plan.tiles_with_bits = all.tiles_with_bits();
     plan.bits = all.bits();
     plan.verbatim = all.verbatim();
     plan.head_words = bases_end + code_words;

@@ -11,7 +11,7 @@
 #include "container/parse_codes.cuh"
 #include "zigzag.cuh"
 
-// Reads metas, and counts the strips before each tile. Called by the whole block.
+// Reads the infos of tiles, and counts the strips before each tile. Called by the whole block.
 __device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
                                       const Geometry &geometry, const Parsed &to, RoleScratch &scratch) {
     const Section section = record.sections[TILES];
@@ -58,19 +58,19 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     for (uint32_t window = 0; window < tiles; window += THREADS) {
         const uint32_t tile = window + threadIdx.x;
         const bool exists = tile < tiles, is_varying = exists && packed<1>(bytes + constant_at, tile) == 0;
-        uint32_t meta = is_varying ? 0 : 1;
+        uint32_t info = is_varying ? 0 : 1;
         if (has_masks && exists) {
             const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
             problems |= kind == 3 || (kind != 0 && pattern >= to.patterns) ? PARSE_TILES : 0;
-            meta |= kind << 5 | pattern << 7;
+            info |= kind << 5 | pattern << 7;
         }
         if (has_signs && exists) {
             const uint32_t kind = packed<2>(bytes + signs_at, tile);
             // Only magnitudes have signs beside them.
             problems |= kind == 3 || (kind != 0 && to.is_logarithm == 0) ? PARSE_TILES : 0;
-            meta |= kind << 9;
+            info |= kind << 9;
         }
-        const uint32_t elements = exists ? sizes(tile) : 0, bitmaps = meta_bitmaps(meta);
+        const uint32_t elements = exists ? sizes(tile) : 0, bitmaps = tile_bitmaps(info);
         const uint32_t own_strips = bitmaps * ceil_div(elements, strips::BITS_OF_BITMAP_STRIP) +
                                     (is_varying ? ceil_div(elements, strips::STRIP_LEN) : 0);
         has_bitmap |= bitmaps > 0;
@@ -81,12 +81,12 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         if (is_varying) {
             const uint32_t rank = uint32_t(before >> 32), predictor = packed<2>(bytes + predictors_at, rank);
             problems |= predictor == strips::INTERPOLATED && scheme == 0 ? PARSE_TILES : 0;
-            meta |= predictor << 1 | (has_classes ? packed<2>(bytes + classes_at, rank) : 0) << 3;
+            info |= predictor << 1 | (has_classes ? packed<2>(bytes + classes_at, rank) : 0) << 3;
         }
         if (exists) {
             TilePlace &place = to.places[chunk.first_tile + tile];
             place.first_strip = uint32_t(before);
-            place.meta = meta;
+            place.info = info;
         }
     }
     has_bitmap = __syncthreads_or(has_bitmap);

@@ -1,8 +1,8 @@
 // The results of parsing the records of a batch, which decoding reads (`Parsed` in container/structs.cuh).
 //
-// A chunk without problems has metas of known kinds, patterns that the header has, a list that ascends and lies in the
-// chunk, and strips that lie within its codewords. If there are problems, its other fields and its tiles are
-// meaningless. Codewords themselves are not validated.
+// A chunk without problems has masks and signs of known kinds, patterns that the header has, a list that ascends and
+// lies in the chunk, and strips that lie within its codewords. If there are problems, its other fields and its tiles
+// are meaningless. Codewords themselves are not validated.
 #pragma once
 #include "device/warp.cuh"
 #include "container/structs.cuh"
@@ -25,17 +25,17 @@ constexpr uint32_t PARSE_PLAN = 2048, PARSE_SIZES = 4096, PARSE_ANCHORS = 8192, 
 // Bits of a decoding table's index, and its entries.
 constexpr uint32_t STRIP_TABLE = 1u << strips::MAX_LENGTH;
 
-// Bit fields of a tile's meta.
-__device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
-__device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
-__device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
+// Bit fields of a tile's info.
+__device__ inline bool tile_is_constant(uint32_t info) { return info & 1; }
+__device__ inline uint32_t tile_predictor(uint32_t info) { return info >> 1 & 3; }
+__device__ inline uint32_t tile_class(uint32_t info) { return info >> 3 & 3; }
 // 0: nothing, 1: everything, 2: a bitmap.
-__device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 3; }
-__device__ inline uint32_t meta_pattern(uint32_t meta) { return meta >> 7 & 3; }
-__device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
+__device__ inline uint32_t tile_mask(uint32_t info) { return info >> 5 & 3; }
+__device__ inline uint32_t tile_pattern(uint32_t info) { return info >> 7 & 3; }
+__device__ inline uint32_t tile_sign(uint32_t info) { return info >> 9 & 3; }
 // Bitmaps of a tile.
-__device__ inline uint32_t meta_bitmaps(uint32_t meta) {
-    return (meta_mask(meta) == 2 ? 1 : 0) + (meta_sign(meta) == 2 ? 1 : 0);
+__device__ inline uint32_t tile_bitmaps(uint32_t info) {
+    return (tile_mask(info) == 2 ? 1 : 0) + (tile_sign(info) == 2 ? 1 : 0);
 }
 
 // Returns whether parsing found nothing wrong with a chunk of the lane's own.

@@ -28,22 +28,22 @@ constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 // The kind of a mask or of signs with a bitmap.
 constexpr uint32_t KIND_BITMAP = 2;
 
-// Bit fields of a tile's meta.
-__device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
-__device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
-__device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
+// Bit fields of a tile's info.
+__device__ inline bool tile_is_constant(uint32_t info) { return info & 1; }
+__device__ inline uint32_t tile_predictor(uint32_t info) { return info >> 1 & 3; }
+__device__ inline uint32_t tile_class(uint32_t info) { return info >> 3 & 3; }
 // The kind of the mask and, above it, the pattern, as in section 0.
-__device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 15; }
-__device__ inline uint32_t meta_mask_kind(uint32_t meta) { return meta >> 5 & 3; }
-__device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
-__device__ inline bool meta_empty(uint32_t meta) { return meta >> 11 & 1; }
-__device__ inline uint32_t meta_verbatim(uint32_t meta) { return meta >> 12; }
+__device__ inline uint32_t tile_mask(uint32_t info) { return info >> 5 & 15; }
+__device__ inline uint32_t tile_mask_kind(uint32_t info) { return info >> 5 & 3; }
+__device__ inline uint32_t tile_sign(uint32_t info) { return info >> 9 & 3; }
+__device__ inline bool tile_is_empty(uint32_t info) { return info >> 11 & 1; }
+__device__ inline uint32_t tile_verbatim(uint32_t info) { return info >> 12; }
 
 // Returns the strips of a tile.
-__device__ inline uint32_t strips_of(uint32_t meta, uint32_t elements) {
-    const uint32_t bitmaps = (meta_mask_kind(meta) == KIND_BITMAP) + (meta_sign(meta) == KIND_BITMAP);
+__device__ inline uint32_t strips_of(uint32_t info, uint32_t elements) {
+    const uint32_t bitmaps = (tile_mask_kind(info) == KIND_BITMAP) + (tile_sign(info) == KIND_BITMAP);
     return bitmaps * ceil_div(elements, strips::BITS_OF_BITMAP_STRIP) +
-           (meta_constant(meta) ? 0 : ceil_div(elements, strips::STRIP_LEN));
+           (tile_is_constant(info) ? 0 : ceil_div(elements, strips::STRIP_LEN));
 }
 
 // Returns where a section starts in its record; with USED_SECTIONS, the bytes of the record.

@@ -7,7 +7,7 @@
 
 constexpr uint32_t WARPS = THREADS / WARP;
 // Lanes that move the bits of a tile. Most tiles have few words.
-constexpr uint32_t SPAN_LANES = 8;
+constexpr uint32_t RANGE_LANES = 8;
 
 // A thread among all that write a record.
 struct Rank {
@@ -86,7 +86,7 @@ __device__ inline void write_verbatim(const Geometry &geometry, uint64_t first_t
     const uint64_t before = geometry.elements_before(first_tile);
     for (uint32_t number = rank.warp(); number < tiles; number += rank.warps()) {
         const TileFacts own = facts[number];
-        if (meta_verbatim(own.meta) == 0) {
+        if (tile_verbatim(own.info) == 0) {
             continue;
         }
         const Tile tile = geometry.tile(first_tile + number);
@@ -107,22 +107,22 @@ __device__ inline void write_verbatim(const Geometry &geometry, uint64_t first_t
 }
 
 // Moves the bits of tiles together: each tile with bits writes the words that begin in it.
-__device__ inline void write_bits(const BitSpan *spans, uint32_t count, const uint32_t *words, const Rank &rank,
+__device__ inline void write_bits(const BitRange *ranges, uint32_t count, const uint32_t *words, const Rank &rank,
                                   uint32_t *out) {
-    for (uint32_t number = rank.thread / SPAN_LANES; number < count; number += rank.threads / SPAN_LANES) {
-        const BitSpan span = spans[number];
-        const uint32_t end = spans[number + 1].bit, bits = end - span.bit;
-        const uint32_t *from = words + span.word;
-        for (uint32_t word = ceil_div(span.bit, 32) + lane_id() % SPAN_LANES; word < ceil_div(end, 32);
-             word += SPAN_LANES) {
-            const uint32_t at = 32 * word - span.bit;
+    for (uint32_t number = rank.thread / RANGE_LANES; number < count; number += rank.threads / RANGE_LANES) {
+        const BitRange range = ranges[number];
+        const uint32_t end = ranges[number + 1].bit, bits = end - range.bit;
+        const uint32_t *from = words + range.word;
+        for (uint32_t word = ceil_div(range.bit, 32) + lane_id() % RANGE_LANES; word < ceil_div(end, 32);
+             word += RANGE_LANES) {
+            const uint32_t at = 32 * word - range.bit;
             // Words end with zeros behind the last bit.
             const uint32_t low = (at / 32 + 1) * 32 < bits ? from[at / 32 + 1] : 0;
             uint32_t value = __funnelshift_l(low, from[at / 32], at % 32);
             uint32_t filled = bits - at;
             for (uint32_t next = number + 1; filled < 32 && next < count; ++next) {
-                value |= words[spans[next].word] >> filled;
-                filled += spans[next + 1].bit - spans[next].bit;
+                value |= words[ranges[next].word] >> filled;
+                filled += ranges[next + 1].bit - ranges[next].bit;
             }
             out[word] = value;
         }
@@ -164,7 +164,7 @@ __device__ inline void write_record(const Geometry &geometry, const ChunkBatch &
                        first_element, plan.verbatim, rank, section(VERBATIM));
     }
     uint32_t *codewords = codes + (plan.head_words - before_codes);
-    write_bits(heads.spans + first + chunk, plan.spans, words, rank, codewords);
+    write_bits(heads.bit_ranges + first + chunk, plan.tiles_with_bits, words, rank, codewords);
     if (is_first) {
         if (threadIdx.x < 2) {
             codewords[ceil_div(plan.bits, 32) + threadIdx.x] = 0;

@@ -1,11 +1,11 @@
 // Decodes any tiles. A warp has a few at a time, whose strips its lanes decode side by side to shared memory; there it
 // reconstructs tile after tile. This is the simple kernel, which takes every kind of tile.
 //
-// LOGARITHM      1 if integers are logarithms, whose signs are stored separately
-// TILE_ELEMENTS  elements of an unclipped tile
-// SLOTS          strips that a warp has room for, at least those of a tile
-// WARPS          warps of a block
-// MEMORY_BYTES   bytes of shared memory of a warp
+// LOGARITHM       1 if integers are logarithms, whose signs are stored separately
+// TILE_ELEMENTS   elements of an unclipped tile
+// STRIP_CAPACITY  strips that a warp has room for, at least those of a tile
+// WARPS           warps of a block
+// MEMORY_BYTES    bytes of shared memory of a warp
 // See also quantize/stored.cuh.
 #include "geometry.cuh"
 #include "device/sync.cuh"
@@ -19,7 +19,7 @@
 constexpr uint32_t MASKED = 1, NEGATIVE = 2;
 // Codes from strip to strip, so that lanes have banks of their own.
 constexpr uint32_t SLOT_CODES = strips::STRIP_LEN + 1;
-static_assert(SLOTS <= 64, "a bit of a number for each slot");
+static_assert(STRIP_CAPACITY <= 64, "a bit of a number for each slot");
 
 // Shared memory of a warp.
 struct WarpMemory {
@@ -29,11 +29,11 @@ struct WarpMemory {
 #endif
         int32_t integers[TILE_ELEMENTS]; // of another tile
     };
-    int32_t codes[SLOTS * SLOT_CODES];
+    int32_t codes[STRIP_CAPACITY * SLOT_CODES];
     int32_t lattice[MOST_ANCHORS];
-    uint32_t tiles[WARP];      // numbers of tiles in the batch
-    uint8_t first_slots[WARP]; // of tiles
-    uint8_t owners[SLOTS];     // the tiles of slots
+    uint32_t tiles[WARP];           // numbers of tiles in the batch
+    uint8_t first_slots[WARP];      // of tiles
+    uint8_t owners[STRIP_CAPACITY]; // the tiles of slots
     uint8_t flags[TILE_ELEMENTS];
 };
 static_assert(sizeof(WarpMemory) == MEMORY_BYTES, "the launcher knows the size");
@@ -45,7 +45,7 @@ struct Work {
     const Parsed &parsed;
     const Values &values;
     const Plans &plans;
-    const Request &request;
+    const LaunchArguments &arguments;
     StoredBits *output;
 };
 
@@ -60,15 +60,15 @@ struct OwnTile {
 
     __device__ inline OwnTile(const Work &work, uint32_t number)
         : chunk(number / work.parsed.tiles), record(work.parsed.chunks[chunk]), place(work.parsed.places[number]),
-          tile(work.geometry.tile(work.request.first_tile + number)), extents{{tile.nz, tile.ny, tile.nx}},
+          tile(work.geometry.tile(work.arguments.first_tile + number)), extents{{tile.nz, tile.ny, tile.nx}},
           elements(extents.elements()) {}
 
     // Strips of a bitmap.
     __device__ inline uint32_t bitmap_strips() const { return ceil_div(elements, strips::BITS_OF_BITMAP_STRIP); }
     // The first strip of codes: those of bitmaps are before.
-    __device__ inline uint32_t first_code_strip() const { return meta_bitmaps(place.meta) * bitmap_strips(); }
+    __device__ inline uint32_t first_code_strip() const { return tile_bitmaps(place.info) * bitmap_strips(); }
     __device__ inline uint32_t strips() const {
-        const uint32_t of_codes = meta_constant(place.meta) ? 0 : ceil_div(elements, strips::STRIP_LEN);
+        const uint32_t of_codes = tile_is_constant(place.info) ? 0 : ceil_div(elements, strips::STRIP_LEN);
         return record.kind == KIND_RAW ? 0 : first_code_strip() + of_codes;
     }
 };
@@ -83,7 +83,7 @@ __device__ inline bool read(const Work &work, const OwnTile &tile, uint32_t numb
     const uint32_t codes_of_tile = is_bitmap ? ceil_div(tile.elements, 4) : tile.elements;
     const uint32_t strip = is_bitmap ? number % bitmap_strips : number - first_code_strip;
     const uint32_t room = min_of<uint32_t>(codes_of_tile - strip * strips::STRIP_LEN, strips::STRIP_LEN);
-    const uint32_t codebook = is_bitmap ? tile.record.codebooks - 1 : meta_class(tile.place.meta);
+    const uint32_t codebook = is_bitmap ? tile.record.codebooks - 1 : tile_class(tile.place.info);
     const Codewords codewords{reinterpret_cast<const uint32_t *>(work.input + tile.record.words),
                               tile.record.word_count};
     const uint32_t *start =
@@ -213,24 +213,24 @@ __device__ inline void copy_raw(const StoredBits *from, const ElementPlaces &pla
 // Decodes tile `number` of the batch, whose codes are in shared memory from `codes` on. Returns whether its bitmaps are
 // valid. Called by the whole warp.
 __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const int32_t *codes, WarpMemory &memory) {
-    const auto &[input, geometry, parsed, values, plans, request, output] = work;
+    const auto &[input, geometry, parsed, values, plans, arguments, output] = work;
     const Extents &extents = own.extents;
-    const uint32_t elements = own.elements, meta = own.place.meta;
-    const uint64_t chunk_start = geometry.elements_before(request.first_tile + uint64_t(own.chunk) * parsed.tiles);
+    const uint32_t elements = own.elements, info = own.place.info;
+    const uint64_t chunk_start = geometry.elements_before(arguments.first_tile + uint64_t(own.chunk) * parsed.tiles);
     const uint32_t position = uint32_t(own.tile.elements_before - chunk_start);
-    StoredBits *to = output + (own.tile.first_element - request.first_element);
+    StoredBits *to = output + (own.tile.first_element - arguments.first_element);
     const ElementPlaces places(extents, geometry);
     if (own.record.kind == KIND_RAW) {
         copy_raw(reinterpret_cast<const StoredBits *>(input + own.record.raw) + position, places, elements, to);
         return true;
     }
-    const uint32_t own_sign = LOGARITHM ? meta_sign(meta) : 0;
+    const uint32_t own_sign = LOGARITHM ? tile_sign(info) : 0;
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
-        memory.flags[i] = (meta_mask(meta) == 1 ? MASKED : 0) | (own_sign == 1 ? NEGATIVE : 0);
+        memory.flags[i] = (tile_mask(info) == 1 ? MASKED : 0) | (own_sign == 1 ? NEGATIVE : 0);
     }
     __syncwarp();
     const int32_t *bitmap = codes;
-    if (meta_mask(meta) == 2) {
+    if (tile_mask(info) == 2) {
         if (!set_flags(own, bitmap, MASKED, memory)) {
             return false;
         }
@@ -240,19 +240,19 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
         return false;
     }
     codes += own.first_code_strip() * SLOT_CODES;
-    const bool is_interpolated = !LOGARITHM && !meta_constant(meta) && meta_predictor(meta) == strips::INTERPOLATED;
+    const bool is_interpolated = !LOGARITHM && !tile_is_constant(info) && tile_predictor(info) == strips::INTERPOLATED;
     if (is_interpolated) {
 #if !LOGARITHM
         interpolate(own, plans, plan_of(plans, geometry, own.tile, own.record.scheme), values, codes, memory);
 #endif
-    } else if (!meta_constant(meta)) {
+    } else if (!tile_is_constant(info)) {
         for (uint32_t i = lane_id(); i < elements; i += WARP) {
             memory.integers[i] = codes[code_place(i)];
         }
         __syncwarp();
-        integrate(memory.integers, extents, own.record.predictors[meta_predictor(meta)]);
+        integrate(memory.integers, extents, own.record.predictors[tile_predictor(info)]);
     }
-    const StoredBits pattern = StoredBits(values.origin.patterns[meta_pattern(meta)]);
+    const StoredBits pattern = StoredBits(values.origin.patterns[tile_pattern(info)]);
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
         Element value;
 #if !LOGARITHM
@@ -261,7 +261,7 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
         } else
 #endif
         {
-            const uint32_t integer = meta_constant(meta) ? 0 : uint32_t(memory.integers[i]);
+            const uint32_t integer = tile_is_constant(info) ? 0 : uint32_t(memory.integers[i]);
             value = value_of(int32_t(integer + uint32_t(own.place.base)), values);
         }
         const uint32_t flags = memory.flags[i];
@@ -286,8 +286,8 @@ __device__ inline bool reconstruct(const Work &work, const OwnTile &own, const i
 
 // Returns whether a tile of the batch is to be decoded.
 __device__ inline bool is_wanted(const Work &work, uint32_t number) {
-    const uint64_t tile = work.request.first_tile + number;
-    return tile >= work.request.tiles_start && tile < work.request.tiles_end &&
+    const uint64_t tile = work.arguments.first_tile + number;
+    return tile >= work.arguments.tiles_start && tile < work.arguments.tiles_end &&
            own_chunk_is_valid(work.parsed, number / work.parsed.tiles);
 }
 
@@ -300,7 +300,7 @@ __device__ inline uint32_t decode_tiles(const Work &work, uint32_t count, TileOf
     const bool is_decoded = exists && is_wanted(work, number);
     const uint32_t strips = is_decoded ? OwnTile(work, number).strips() : 0;
     const uint32_t end = warp_inclusive_sum(strips), first = end - strips;
-    const bool has_room = exists && end <= SLOTS;
+    const bool has_room = exists && end <= STRIP_CAPACITY;
     if (has_room) {
         memory.tiles[lane_id()] = number;
         memory.first_slots[lane_id()] = uint8_t(first);
@@ -329,13 +329,13 @@ __device__ inline uint32_t decode_tiles(const Work &work, uint32_t count, TileOf
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     decode_any(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                const __grid_constant__ Values values, const __grid_constant__ Plans plans,
-               const __grid_constant__ Request request, StoredBits *output) {
+               const __grid_constant__ LaunchArguments arguments, StoredBits *output) {
     extern __shared__ __align__(16) uint8_t shared[];
     launch_dependents_and_wait();
     WarpMemory &memory = reinterpret_cast<WarpMemory *>(shared)[warp_id()];
-    const Work work{input, geometry, parsed, values, plans, request, output};
+    const Work work{input, geometry, parsed, values, plans, arguments, output};
     // All tiles of the batch, or those that another kernel has left over.
-    const uint32_t count = request.only_listed != 0 ? parsed.listed[0] : request.tiles;
+    const uint32_t count = arguments.only_listed != 0 ? parsed.listed[0] : arguments.tiles;
     const uint32_t warps = gridDim.x * WARPS, window = min_of(ceil_div(count, warps), WARP);
     for (uint64_t first = uint64_t(blockIdx.x * WARPS + warp_id()) * window; first < count;
          first += uint64_t(warps) * window) {
@@ -343,7 +343,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         for (uint32_t at = uint32_t(first); at < end;) {
             at += decode_tiles(
                 work, end - at,
-                [&](uint32_t i) { return request.only_listed != 0 ? parsed.listed[1 + at + i] : at + i; }, memory);
+                [&](uint32_t i) { return arguments.only_listed != 0 ? parsed.listed[1 + at + i] : at + i; }, memory);
             __syncwarp();
         }
     }

@@ -185,9 +185,9 @@ struct Cubes {
         }
 #endif
         for (lanes = unit.lanes(false); lanes != 0; lanes &= lanes - 1) {
-            const uint32_t lane = __ffs(lanes) - 1, meta = __shfl_sync(ALL_LANES, unit.place.meta, lane);
+            const uint32_t lane = __ffs(lanes) - 1, info = __shfl_sync(ALL_LANES, unit.place.info, lane);
             const Target target = unit.target(lane);
-            write_lorenzo(to, chunk, target, meta, memory.values);
+            write_lorenzo(to, chunk, target, info, memory.values);
             __syncwarp();
         }
     }
@@ -196,8 +196,8 @@ struct Cubes {
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, 1)
     decode_cubes(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                  const __grid_constant__ Values values, const uint32_t *schemes,
-                 const __grid_constant__ Request request, Stored *output) {
+                 const __grid_constant__ LaunchArguments arguments, Stored *output) {
     extern __shared__ __align__(16) uint8_t shared[];
-    const Launch launch{input, geometry, parsed, values, schemes, request, output};
+    const Launch launch{input, geometry, parsed, values, schemes, arguments, output};
     decode_share(launch, *reinterpret_cast<BlockMemory *>(shared), Cubes{});
 }

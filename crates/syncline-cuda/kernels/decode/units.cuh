@@ -143,20 +143,20 @@ struct OwnChunk {
     bool is_cubic;
 
     // Returns the predictor of a tile that is neither constant nor interpolated.
-    __device__ inline uint32_t predictor(uint32_t meta) const { return predictors >> 8 * meta_predictor(meta) & 0xFF; }
+    __device__ inline uint32_t predictor(uint32_t info) const { return predictors >> 8 * tile_predictor(info) & 0xFF; }
 };
 
 // Reconstructs and writes a tile that is not interpolated. `Writer` writes a tile of one value, and one of residuals,
 // for which it has the shared memory `values`. Called by the whole warp.
 template <typename Writer>
-__device__ inline void write_lorenzo(const Writer &to, const OwnChunk &chunk, const Target &target, uint32_t meta,
+__device__ inline void write_lorenzo(const Writer &to, const OwnChunk &chunk, const Target &target, uint32_t info,
                                      Element *values) {
-    const bool is_negative = meta_sign(meta) == 1;
-    if (meta_constant(meta)) {
+    const bool is_negative = tile_sign(info) == 1;
+    if (tile_is_constant(info)) {
         const Element value = value_of(target.base, to.values);
         to.write_constant(LOGARITHM && is_negative ? -value : value, target.out);
     } else {
-        to.write_sums(target, chunk.predictor(meta), is_negative, values);
+        to.write_sums(target, chunk.predictor(info), is_negative, values);
     }
 }
 
@@ -196,13 +196,13 @@ struct Unit {
 };
 
 // Decodes the codes of the unit of tiles from number `first` of its chunk on. Called by the whole warp.
-__device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const Place &to, const Request &request,
-                                    Stored *output, const uint32_t (&tables)[strips::MAX_CLASSES][STRIP_TABLE],
-                                    WarpMemory &memory) {
+__device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const Place &to,
+                                    const LaunchArguments &arguments, Stored *output,
+                                    const uint32_t (&tables)[strips::MAX_CLASSES][STRIP_TABLE], WarpMemory &memory) {
     const uint32_t number = first + lane_id() / STRIPS, strip = lane_id() % STRIPS;
     const uint64_t tile_number = chunk.first_tile + number;
     const bool is_wanted =
-        number < chunk.tiles && tile_number >= request.tiles_start && tile_number < request.tiles_end;
+        number < chunk.tiles && tile_number >= arguments.tiles_start && tile_number < arguments.tiles_end;
     TilePlace place{};
     Tile tile{};
     bool is_ordinary = false;
@@ -212,10 +212,10 @@ __device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const
         const uint32_t next = chunk.verbatim == 0        ? place.verbatim
                               : number + 1 < chunk.tiles ? chunk.places[number + 1].verbatim
                                                          : chunk.verbatim;
-        is_ordinary = to.geometry.is_unclipped(tile) && meta_mask(place.meta) == 0 && meta_sign(place.meta) != 2 &&
+        is_ordinary = to.geometry.is_unclipped(tile) && tile_mask(place.info) == 0 && tile_sign(place.info) != 2 &&
                       place.verbatim == next;
     }
-    const bool has_codes = is_ordinary && !meta_constant(place.meta);
+    const bool has_codes = is_ordinary && !tile_is_constant(place.info);
     const uint32_t *start = chunk.starts + place.first_strip + strip;
     const uint32_t begin = has_codes ? start[0] : ALL_LANES, end = has_codes ? start[1] : 0;
     const uint32_t first_word = warp_reduce_min(begin) / 32, last_word = (warp_reduce_max(end) + 31) / 32;
@@ -234,7 +234,7 @@ __device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const
         }
         __syncwarp();
         const uint32_t bits = has_codes ? end - begin : 0, position = has_codes ? begin - first_word * 32 : 0;
-        const uint32_t *table = tables[has_codes ? meta_class(place.meta) : 0];
+        const uint32_t *table = tables[has_codes ? tile_class(place.info) : 0];
         int16_t *codes = memory.codes + lane_id() / STRIPS * TILE_CODES + strip * STRIP_ROOM;
         bool has_good_strip;
         if (is_staged) {
@@ -250,8 +250,8 @@ __device__ inline Unit decode_codes(const OwnChunk &chunk, uint32_t first, const
         __syncwarp();
     }
     list_tiles(chunk.parsed, is_wanted && !is_good && strip == 0, chunk.first_place + number);
-    const bool is_interpolated = is_good && meta_predictor(place.meta) == strips::INTERPOLATED;
-    return Unit{memory.codes, output, tile.first_element - request.first_element, place, is_good, is_interpolated};
+    const bool is_interpolated = is_good && tile_predictor(place.info) == strips::INTERPOLATED;
+    return Unit{memory.codes, output, tile.first_element - arguments.first_element, place, is_good, is_interpolated};
 }
 
 // What a launch decodes, as the kernel receives it.
@@ -261,7 +261,7 @@ struct Launch {
     const Parsed &parsed;
     const Values &values;
     const uint32_t *schemes; // tables of all schemes
-    const Request &request;
+    const LaunchArguments &arguments;
     Stored *output;
 };
 
@@ -269,13 +269,13 @@ struct Launch {
 // writes the tiles of a unit, called by a whole warp. Called by the whole block.
 template <typename Reconstruct>
 __device__ inline void decode_share(const Launch &launch, BlockMemory &memory, Reconstruct reconstruct) {
-    const auto &[input, geometry, parsed, values, schemes, request, output] = launch;
+    const auto &[input, geometry, parsed, values, schemes, arguments, output] = launch;
     // Earlier kernels may still run, and later ones may be launched.
     launch_dependents_and_wait();
     const uint32_t units = ceil_div(parsed.tiles, UNIT);
-    const ShareCosts costs(parsed, request.tiles, UNIT);
+    const ShareCosts costs(parsed, arguments.tiles, UNIT);
     const ShareStart begin = costs.start(blockIdx.x, gridDim.x), end = costs.start(blockIdx.x + 1, gridDim.x);
-    const Place to{geometry, values, request.vectors != 0};
+    const Place to{geometry, values, arguments.vectors != 0};
     for (uint32_t number = begin.chunk; number < min_of(end.chunk + 1, parsed.chunk_count); ++number) {
         const uint32_t first = number == begin.chunk ? begin.unit : 0, last = number == end.chunk ? end.unit : units;
         if (first >= last) {
@@ -287,8 +287,8 @@ __device__ inline void decode_share(const Launch &launch, BlockMemory &memory, R
             record.predictors[0] | uint32_t(record.predictors[1]) << 8 | uint32_t(record.predictors[2]) << 16;
         const OwnChunk chunk{
             parsed, parsed.places + first_place, parsed.starts + uint64_t(number) * parsed.starts_stride,
-            reinterpret_cast<const uint32_t *>(input + record.words), request.first_tile + first_place, first_place,
-            min_of(parsed.tiles, request.tiles - first_place), record.word_count, record.verbatim, predictors,
+            reinterpret_cast<const uint32_t *>(input + record.words), arguments.first_tile + first_place, first_place,
+            min_of(parsed.tiles, arguments.tiles - first_place), record.word_count, record.verbatim, predictors,
             // The lowest flag of the scheme, whose code is one more.
             record.scheme % 2 == 0};
         if (!chunk_is_valid(parsed, number)) {
@@ -325,7 +325,7 @@ __device__ inline void decode_share(const Launch &launch, BlockMemory &memory, R
                 break;
             }
             WarpMemory &own = memory.warps[warp_id()];
-            const Unit decoded = decode_codes(chunk, unit * UNIT, to, request, output, memory.tables, own);
+            const Unit decoded = decode_codes(chunk, unit * UNIT, to, arguments, output, memory.tables, own);
             reconstruct(decoded, chunk, to, memory.scheme, own);
             __syncwarp();
         }

@@ -10,7 +10,7 @@
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t MASK_ALL = 1, MASK_BITMAP = 2;
-constexpr uint32_t META_CONSTANT = 1, META_HAS_BASE = 8;
+constexpr uint32_t INFO_CONSTANT = 1, INFO_HAS_BASE = 8;
 
 // Copies the sampled elements of a chunk to `sample`, which has room for SAMPLED of each chunk: a block a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -19,12 +19,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint64_t first = batch.first_tile + batch.chunk_first(chunk),
                    end = batch.first_tile + batch.chunk_first(chunk + 1);
     const uint32_t elements = uint32_t(geometry.elements_before(end) - geometry.elements_before(first));
-    const uint32_t lot = max_of(ceil_div(elements, SAMPLED), 1u), lots = ceil_div(elements, lot);
+    const uint32_t interval = max_of(ceil_div(elements, SAMPLED), 1u), intervals = ceil_div(elements, interval);
     const word_t *from = reinterpret_cast<const word_t *>(slots + chunk * stride);
-    for (uint32_t number = threadIdx.x; number < lots; number += THREADS) {
-        const uint32_t length = min_of(lot, elements - number * lot);
+    for (uint32_t number = threadIdx.x; number < intervals; number += THREADS) {
+        const uint32_t length = min_of(interval, elements - number * interval);
         const uint32_t place = __umulhi(number * 2654435769u, length);
-        sample[uint64_t(chunk) * SAMPLED + number] = from[number * lot + place];
+        sample[uint64_t(chunk) * SAMPLED + number] = from[number * interval + place];
     }
 }
 
@@ -125,8 +125,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         verbatim[uint64_t(number) * TILE_WORDS + lane_id()] = verbatim_bits[lane_id()];
     }
     if (lane_id() == 0) {
-        const uint32_t meta = (any == 0 ? META_CONSTANT : 0) | mask << 1 | (has_base ? META_HAS_BASE : 0);
-        tiles[number] = {uint64_t(base), low, high, 0, 0, verbatim_count, greatest_rest, meta, 0};
+        const uint32_t info = (any == 0 ? INFO_CONSTANT : 0) | mask << 1 | (has_base ? INFO_HAS_BASE : 0);
+        tiles[number] = {uint64_t(base), low, high, 0, 0, verbatim_count, greatest_rest, info, 0};
     }
     // Fills up the last group of the chunk's rests.
     if (has_rests && number + 1 == batch.chunk_first(chunk_number + 1)) {
@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             const CodedTile &tile = tiles[number];
             own = uint64_t(tile.verbatim) << 32;
             greatest_rest = max_of(greatest_rest, tile.greatest_rest);
-            if ((tile.meta & META_CONSTANT) == 0) {
+            if ((tile.info & INFO_CONSTANT) == 0) {
                 own |= geometry.tile(batch.first_tile + number).elements();
                 low = min_of(low, tile.low);
                 high = max_of(high, tile.high);

@@ -155,13 +155,13 @@ __device__ inline uint32_t read_number_tiles(const NumberRecord &record, const G
     for (uint32_t strip = 0; strip < tiles; strip += THREADS) {
         const uint32_t tile = strip + threadIdx.x;
         uint64_t own = 0;
-        uint32_t meta = 1;
+        uint32_t info = 1;
         if (tile < tiles) {
             const uint32_t kind = has_pattern ? kinds[tile / 4] >> tile % 4 * 2 & 3 : 0;
-            meta = kind << 1 | (constant[tile / 8] >> tile % 8 & 1);
+            info = kind << 1 | (constant[tile / 8] >> tile % 8 & 1);
             bad |= kind >= MASK_KINDS;
             const uint32_t elements = geometry.tile(first_tile + tile).elements();
-            own = (meta & 1) != 0 ? 0 : ceil_div(elements, chunk.tuple) | uint64_t(1) << VARYING_AT;
+            own = (info & 1) != 0 ? 0 : ceil_div(elements, chunk.tuple) | uint64_t(1) << VARYING_AT;
             own |= uint64_t(kind == MASK_BITMAP ? ceil_div(elements, 8) : 0) << MASK_AT;
         }
         const uint64_t at = before + block_exclusive_sum<THREADS, uint64_t>(own, warp_sums, total);
@@ -169,7 +169,7 @@ __device__ inline uint32_t read_number_tiles(const NumberRecord &record, const G
         if (tile < tiles) {
             constexpr uint32_t SYMBOL_BITS = (1u << MASK_AT) - 1, MASK_BITS = (1u << (VARYING_AT - MASK_AT)) - 1;
             out[tile] = {uint32_t(at) & SYMBOL_BITS, uint32_t(at >> MASK_AT) & MASK_BITS, uint32_t(at >> VARYING_AT), 0,
-                         meta};
+                         info};
         }
     }
     symbols = uint32_t(before) & ((1u << MASK_AT) - 1);
@@ -204,7 +204,7 @@ __device__ inline bool read_raw_lengths(const NumberRecord &record, uint32_t til
     __syncthreads();
     for (uint32_t tile = threadIdx.x; tile < tiles; tile += THREADS) {
         const uint32_t rank = out[tile].raw_start;
-        const bool has_bits = bytes > 0 && (out[tile].meta & 1) == 0;
+        const bool has_bits = bytes > 0 && (out[tile].info & 1) == 0;
         out[tile].raw_start = has_bits && rank > 0 ? ends[rank - 1] : 0;
         out[tile].raw_end = has_bits ? ends[rank] : 0;
     }

@@ -147,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t position =
         uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk_number)));
     word_t *values = shared[warp_id()];
-    if ((facts.meta & 1) != 0) {
+    if ((facts.info & 1) != 0) {
         for (uint32_t i = lane_id(); i < elements; i += WARP) {
             values[i] = word_t(chunk.center);
         }
@@ -173,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncwarp();
         integrate(values, Extents{{tile.nz, tile.ny, tile.nx}}, chunk.predictor);
     }
-    const uint32_t mask = facts.meta >> 1;
+    const uint32_t mask = facts.info >> 1;
     if (mask == MASK_BITMAP) {
         read_mask(tile, bytes + own.masks + facts.mask, flags[warp_id()]);
     }

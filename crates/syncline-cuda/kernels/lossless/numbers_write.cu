@@ -7,7 +7,7 @@
 #include "lossless/code_tile.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-constexpr uint32_t MASK_BITMAP = 2, META_CONSTANT = 1;
+constexpr uint32_t MASK_BITMAP = 2, INFO_CONSTANT = 1;
 // Consecutive codes of a lane.
 constexpr uint32_t OWN = 4;
 constexpr uint64_t NOWHERE = ~uint64_t(0);
@@ -24,11 +24,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (number >= batch.tiles) {
         return;
     }
-    const uint32_t chunk = number / batch.chunk_tiles, meta = tiles[number].meta;
+    const uint32_t chunk = number / batch.chunk_tiles, info = tiles[number].info;
     const ChunkBins &bins = all_bins[chunk];
     const Tile tile = geometry.tile(batch.first_tile + number);
     const uint32_t elements = tile.elements();
-    if ((meta >> 1 & 3) == MASK_BITMAP) {
+    if ((info >> 1 & 3) == MASK_BITMAP) {
         uint8_t *to = bytes + bins.masks_at + masks_before[number];
         const uint32_t *from = masked + uint64_t(number) * TILE_WORDS;
         for (uint32_t i = lane_id(); i < ceil_div(elements, 8); i += WARP) {
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             bytes[bins.masks_at + i] = 0;
         }
     }
-    if ((meta & META_CONSTANT) != 0) {
+    if ((info & INFO_CONSTANT) != 0) {
         return;
     }
     const word_t *from =
@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const NumberPlaces place = places[chunk];
     const Tile tile = geometry.tile(batch.first_tile + number);
     const uint32_t elements = tile.elements(), position = position_in_chunk(geometry, batch, tile, chunk);
-    if (place.raw_bits != NOWHERE && (facts.meta & META_CONSTANT) == 0) {
+    if (place.raw_bits != NOWHERE && (facts.info & INFO_CONSTANT) == 0) {
         write_raw_bits(all_bins[chunk], of_cell,
                        reinterpret_cast<const word_t *>(codes + chunk * code_stride) + position, elements,
                        raw_bytes[number], shared[warp_id()], out + place.raw_bits + raw_before[number]);

@@ -83,15 +83,15 @@ __device__ inline double squared_error(const Step &step, Element x, Element back
     return error * error;
 }
 
-// Bit fields of the meta of a tile: `TileFacts` in src/strips/structs.rs.
-constexpr uint32_t META_CONSTANT = 1;
-constexpr uint32_t META_PREDICTOR = 1; // shifts from here on
-constexpr uint32_t META_CLASS = 3;
-constexpr uint32_t META_MASK = 5;
-constexpr uint32_t META_PATTERN = 7;
-constexpr uint32_t META_SIGN = 9;
-constexpr uint32_t META_EMPTY = 1u << 11; // no element is valid
-constexpr uint32_t META_VERBATIM = 12;
+// Bit fields of the info of a tile: `TileFacts` in src/strips/structs.rs.
+constexpr uint32_t INFO_CONSTANT = 1;
+constexpr uint32_t INFO_PREDICTOR = 1; // shifts from here on
+constexpr uint32_t INFO_CLASS = 3;
+constexpr uint32_t INFO_MASK = 5;
+constexpr uint32_t INFO_PATTERN = 7;
+constexpr uint32_t INFO_SIGN = 9;
+constexpr uint32_t INFO_EMPTY = 1u << 11; // no element is valid
+constexpr uint32_t INFO_VERBATIM = 12;
 
 constexpr uint32_t KIND_NONE = 0;
 constexpr uint32_t KIND_ALL = 1;

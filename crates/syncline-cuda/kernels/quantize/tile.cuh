@@ -131,7 +131,7 @@ __device__ inline uint32_t count_bits(const uint32_t *bitmap) {
 // What quantizing a tile finds beside its integers and bitmaps.
 struct QuantizedTile {
     int32_t base;       // 0 for tiles without valid elements
-    uint32_t meta;      // the fields of mask, pattern, and sign, and META_EMPTY
+    uint32_t info;      // the fields of mask, pattern, and sign, and INFO_EMPTY
     uint32_t verbatim;  // number of elements that are verbatim if the tile is not interpolated
     bool any_excluded;  // whether there are verbatim or masked elements
     bool any_not_coded; // whether there are foreign or masked elements
@@ -197,7 +197,7 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, TileBitmap
 }
 
 // Finds the pattern with most elements, the lower number on a tie; elements with other patterns are foreign. Returns
-// the fields of the meta.
+// the fields of the info.
 __device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const Element *values, TileBitmaps &bitmaps) {
     uint32_t most = 0, pattern = 0;
 #pragma unroll 1
@@ -212,7 +212,7 @@ __device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const 
         most = max_of(most, count);
     }
     if (most == 0) {
-        return KIND_NONE << META_MASK;
+        return KIND_NONE << INFO_MASK;
     }
     for_each_word(elements, [&](uint32_t word, uint32_t i) {
         uint32_t fill = 0, any = 0;
@@ -229,7 +229,7 @@ __device__ inline uint32_t find_fill(const Step &step, uint32_t elements, const 
             bitmaps.foreign[word] = (bitmaps.foreign[word] | any) & ~fill;
         }
     });
-    return (most == elements ? KIND_ALL : KIND_BITMAP) << META_MASK | pattern << META_PATTERN;
+    return (most == elements ? KIND_ALL : KIND_BITMAP) << INFO_MASK | pattern << INFO_PATTERN;
 }
 
 // Quantizes a tile to `q`, in shared memory; all integers of tiles without valid elements are 0. `values` has its
@@ -278,7 +278,7 @@ __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &t
     result.any_lost = OF_WIDE_INTEGERS && __any_sync(ALL_LANES, lost);
     __syncwarp();
     if (may_exclude && step.pattern_count > 0) {
-        result.meta = find_fill(step, elements, values, bitmaps);
+        result.info = find_fill(step, elements, values, bitmaps);
         __syncwarp();
     }
     if (may_exclude) {
@@ -293,7 +293,7 @@ __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &t
     if (result.any_excluded) {
         result.verbatim = count_bits(bitmaps.verbatim);
         if (!fill_excluded(tile, q, bitmaps)) {
-            result.meta |= META_EMPTY;
+            result.info |= INFO_EMPTY;
             for (uint32_t i = lane_id(); i < elements; i += WARP) {
                 q[i] = 0;
             }
@@ -310,7 +310,7 @@ __device__ inline QuantizedTile quantize_tile(const Step &step, const TileBox &t
             all &= negative == valid;
         }
         const bool some = __any_sync(ALL_LANES, any), others = __any_sync(ALL_LANES, !all);
-        result.meta |= (!some ? KIND_NONE : others ? KIND_BITMAP : KIND_ALL) << META_SIGN;
+        result.info |= (!some ? KIND_NONE : others ? KIND_BITMAP : KIND_ALL) << INFO_SIGN;
         __syncwarp();
     }
     result.base = q[0];

@@ -38,7 +38,7 @@ struct Counting {
         const CodedTile coded = predict_tile(work, choice, plans, geometry);
         write_codes(work, coded);
         const uint32_t elements = work.tile.elements();
-        const TileStrips strips_of_tile(elements, work.quantized.meta, coded.is_constant);
+        const TileStrips strips_of_tile(elements, work.quantized.info, coded.is_constant);
         const bool is_dense = coded.is_dense(elements);
         uint32_t *of_codes = histogram + class_of(coded.cost) * SYMBOLS,
                  *of_bitmaps = histogram + strips::BITMAP_CODEBOOK * SYMBOLS;
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     TileMemory &memory = reinterpret_cast<TileMemory *>(dynamic)[warp_id()];
     const uint32_t chunk = blockIdx.y, first = batch.chunk_first(chunk);
     const Sample sample = Sample::counted(batch.chunk_first(chunk + 1) - first);
-    if (blockIdx.x * WARPS >= sample.lots()) {
+    if (blockIdx.x * WARPS >= sample.intervals()) {
         return;
     }
     for (uint32_t i = threadIdx.x; i < strips::CODEBOOKS * SYMBOLS; i += WARPS * WARP) {
@@ -142,10 +142,11 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     }
     __syncthreads();
     const Counting counting{*quantizer, choice, geometry, plans, histogram, &varying_tiles};
-    for (uint32_t lot = blockIdx.x * WARPS + warp_id(); lot < sample.lots(); lot += gridDim.x * WARPS) {
-        const uint32_t number = sample.tile(lot);
+    for (uint32_t interval = blockIdx.x * WARPS + warp_id(); interval < sample.intervals();
+         interval += gridDim.x * WARPS) {
+        const uint32_t number = sample.tile(interval);
         if (number >= sample.tiles) {
-            break; // It is the last lot.
+            break; // It is the last interval.
         }
         TileWork work(*quantizer, slab, first_element, geometry, batch.first_tile + first + number, memory);
         if (geometry.is_unclipped(work.tile) && counting.count_ordinary(work, schemes, vectors != 0)) {

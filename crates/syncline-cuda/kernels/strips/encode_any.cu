@@ -64,7 +64,7 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
     const ChunkChoice choice = choices[chunk];
     TileWork work(step, slab, first_element, geometry, batch.first_tile + number, memory);
     work.quantize();
-    const uint32_t elements = work.tile.elements(), meta = work.quantized.meta;
+    const uint32_t elements = work.tile.elements(), info = work.quantized.info;
     const CodedTile coded = predict_tile(work, choice, plans, geometry);
 #if MEASURE
     measure(work, coded, outputs.errors + number, outputs.counted + number);
@@ -80,7 +80,7 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
     const uint32_t *tables = codewords + uint64_t(chunk) * strips::TABLES * SYMBOLS;
     const Codewords of_codes{tables + (choice.classes > 1 ? class_number : uint32_t(strips::ONE_CODEBOOK)) * SYMBOLS},
         of_bitmaps{tables + strips::BITMAP_CODEBOOK * SYMBOLS};
-    const TileStrips counts(elements, meta, coded.is_constant);
+    const TileStrips counts(elements, info, coded.is_constant);
     const bool is_dense = coded.is_dense(elements);
     StripScratch &scratch = memory.strips;
     code_bitmaps(work.tile, counts, memory.bitmaps, scratch);
@@ -99,8 +99,8 @@ __device__ inline void encode_tile(const Batch &all, uint32_t number, TileMemory
         }
         const uint32_t predictor = coded.is_constant ? 0 : coded.predictor;
         outputs.facts[number] = {first, bits, work.quantized.base,
-                                 meta | (coded.is_constant ? META_CONSTANT : 0) | predictor << META_PREDICTOR |
-                                     class_number << META_CLASS | coded.verbatim << META_VERBATIM};
+                                 info | (coded.is_constant ? INFO_CONSTANT : 0) | predictor << INFO_PREDICTOR |
+                                     class_number << INFO_CLASS | coded.verbatim << INFO_VERBATIM};
     }
     // No sum that overflows: a chunk has at most 2^22 elements, with less than 64 bits each.
     if (first + bit_words + verbatim_words > outputs.chunk_words) {

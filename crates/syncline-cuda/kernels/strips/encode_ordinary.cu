@@ -7,7 +7,7 @@
 #include "strips/ordinary_bits.cuh"
 
 // Strips that a tile has room for in the results: also those of bitmaps, which these tiles have not.
-constexpr uint32_t STRIP_SLOTS = QUADS + 2 * TILE_ELEMENTS / strips::BITS_OF_BITMAP_STRIP;
+constexpr uint32_t STRIP_CAPACITY = QUADS + 2 * TILE_ELEMENTS / strips::BITS_OF_BITMAP_STRIP;
 
 #if STAGES
 typedef StagedElements TileElements;
@@ -59,10 +59,10 @@ __device__ inline bool OrdinaryWork::encode(uint32_t number, const QuantizedOrdi
     if (!predict_ordinary(step, choice, block.table, tile, memory.tile, coded)) {
         return false;
     }
-    const uint32_t sign = tile.sign << META_SIGN;
+    const uint32_t sign = tile.sign << INFO_SIGN;
     if (coded.is_constant) {
         if (lane == 0) {
-            outputs.facts[number] = {0, 0, coded.base, META_CONSTANT | sign};
+            outputs.facts[number] = {0, 0, coded.base, INFO_CONSTANT | sign};
         }
         return true;
     }
@@ -88,12 +88,12 @@ __device__ inline bool OrdinaryWork::encode(uint32_t number, const QuantizedOrdi
     const uint32_t next = __shfl_down_sync(ALL_LANES, start, 1), first = uniform(to.first),
                    words = ceil_div(to.bits, 32);
     if (lane < QUADS) {
-        outputs.strip_bits[uint64_t(number) * STRIP_SLOTS + lane] =
+        outputs.strip_bits[uint64_t(number) * STRIP_CAPACITY + lane] =
             uint16_t((lane + 1 < QUADS ? next : to.bits) - start);
     }
     if (lane == 0) {
         outputs.facts[number] = {first, to.bits, coded.base,
-                                 coded.predictor << META_PREDICTOR | sign | class_number << META_CLASS};
+                                 coded.predictor << INFO_PREDICTOR | sign | class_number << INFO_CLASS};
     }
     if (first + words <= outputs.chunk_words) {
         uint32_t *out = outputs.words + uint64_t(chunk) * outputs.chunk_words + first;

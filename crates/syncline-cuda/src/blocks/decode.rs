@@ -16,7 +16,7 @@ use super::{GROUPS, SHARES};
 use crate::container::parse::{Hashing, Records, device_records};
 use crate::container::parsed::{PROBLEM_WORDS, Parsed};
 use crate::container::structs::{DeviceHashing, DeviceRecords, ParsedArgument};
-use crate::decode::structs::{Request, Values};
+use crate::decode::structs::{LaunchArguments, Values};
 use crate::decode::{Decoding, wanted_tiles};
 use crate::device::{Arena, Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
@@ -43,7 +43,8 @@ declare_kernels! {
         with ELEMENT_BYTES = computed.size() as u32;
         with THREADS = DECODE_THREADS;
         fn blocks_decode_codes(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, request: Request,
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks,
+            arguments: LaunchArguments,
         );
     }
 }
@@ -56,19 +57,19 @@ declare_kernels! {
         with THREADS = DECODE_THREADS;
         with SHARES = SHARES;
         fn blocks_decode_coarse(
-            geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values, request: Request,
-            output: Out<u8> as "StoredBits *",
+            geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
+            arguments: LaunchArguments, output: Out<u8> as "StoredBits *",
         );
         fn blocks_decode_finest(
-            geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values, request: Request,
-            group: u32, output: Out<u8> as "StoredBits *",
+            geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
+            arguments: LaunchArguments, group: u32, output: Out<u8> as "StoredBits *",
         );
         fn blocks_write_elements(
             input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, blocks: ParsedBlocks, values: Values,
-            request: Request, output: Out<u8> as "StoredBits *",
+            arguments: LaunchArguments, output: Out<u8> as "StoredBits *",
         );
         fn blocks_write_verbatim(
-            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, request: Request,
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, arguments: LaunchArguments,
             output: Out<u8> as "StoredBits *",
         );
     }
@@ -238,7 +239,7 @@ impl BlockDecoder {
         }
         let Decoding { input, batch, output, first_element, .. } = work;
         let (parsed, blocks) = self.arguments(found, &stream);
-        let request = Request {
+        let arguments = LaunchArguments {
             first_tile: batch.first_tile(),
             tiles_start: tiles.start,
             tiles_end: tiles.end,
@@ -255,16 +256,17 @@ impl BlockDecoder {
         // SAFETY: parsing allocated the results for the batch and validated what they say; `wanted_tiles` has ensured
         // that the output contains the elements of the tiles.
         unsafe {
-            launch!(self.codes.blocks_decode_codes on &stream, codes; input, *geometry, parsed, blocks, request)?;
-            launch!(elements.blocks_decode_coarse on &stream, grid; *geometry, parsed, blocks, *values, request,
+            launch!(self.codes.blocks_decode_codes on &stream, codes; input, *geometry, parsed, blocks, arguments)?;
+            launch!(elements.blocks_decode_coarse on &stream, grid; *geometry, parsed, blocks, *values, arguments,
                 output)?;
             for group in 0..GROUPS {
-                launch!(elements.blocks_decode_finest on &stream, shared; *geometry, parsed, blocks, *values, request,
+                launch!(elements.blocks_decode_finest on &stream, shared; *geometry, parsed, blocks, *values, arguments,
                     group, output)?;
             }
             launch!(elements.blocks_write_elements on &stream, shared; input, *geometry, parsed, blocks, *values,
-                request, output)?;
-            launch!(elements.blocks_write_verbatim on &stream, grid; input, *geometry, parsed, *values, request, output)
+                arguments, output)?;
+            launch!(elements.blocks_write_verbatim on &stream, grid; input, *geometry, parsed, *values, arguments,
+                output)
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::container::structs::{ErrorSums, RecordPlaces};
 use crate::device::{Device, Frame, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
-use crate::geometry::{ChunkBatch, DeviceGeometry, Slab, element_span};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab, element_range};
 use crate::quantize::compiled_types;
 use crate::quantize::structs::Step;
 
@@ -351,8 +351,8 @@ impl BlockEncoder {
     }
 
     fn allocate<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch) -> Result<EncodedBatch<'a>> {
-        let span = element_span(&self.tiling, batch);
-        let elements = (span.end - span.start) as usize;
+        let range = element_range(&self.tiling, batch);
+        let elements = (range.end - range.start) as usize;
         // Samples are coded before, in the same memory.
         let of_samples = (batch.chunks() * PIECES_OF_ROUND * PLANS_OF_ROUNDS[0]) as usize * self.piece_elements();
         let coded = elements.max(of_samples);

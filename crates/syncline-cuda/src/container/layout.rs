@@ -8,7 +8,7 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut}
 use syncline_core::container::ALIGNMENT;
 
 use super::progress::Progress;
-use super::structs::{BitSpan, EncodedTiles, ErrorSums, RecordHeads, RecordPlaces, RecordPlan};
+use super::structs::{BitRange, EncodedTiles, ErrorSums, RecordHeads, RecordPlaces, RecordPlan};
 use crate::device::{Device, Frame, Grid};
 use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
@@ -44,7 +44,7 @@ pub struct LaidOut<'a> {
 #[derive(Debug)]
 struct Heads<'a> {
     words: CudaViewMut<'a, u32>,
-    spans: CudaViewMut<'a, BitSpan>,
+    bit_ranges: CudaViewMut<'a, BitRange>,
     lengths: CudaViewMut<'a, u16>,
     verbatim_starts: CudaViewMut<'a, u32>,
     errors: Option<CudaViewMut<'a, ErrorSums>>,
@@ -54,7 +54,7 @@ struct Heads<'a> {
 /// Returns the most words of the head of a chunk of so many tiles.
 fn head_words(geometry: &DeviceGeometry) -> u64 {
     let tiles = u64::from(geometry.chunk_tiles()).min(geometry.tiles());
-    let strips = tiles * u64::from(geometry.strip_slots());
+    let strips = tiles * u64::from(geometry.strip_capacity());
     // A bitmap of constant tiles, predictors, classes, masks, signs; widths and bases.
     let of_tiles = 3 + (1 + 2 + 2 + 4 + 2) * tiles.div_ceil(32) + tiles.div_ceil(32) + 32 * tiles.div_ceil(32);
     // A bit and half a descriptor for a block, and deltas, which have at most 15 bits.
@@ -79,8 +79,8 @@ impl<'a> LaidOut<'a> {
         };
         let heads = Heads {
             words: frame.slice(chunks * stride as usize)?,
-            spans: frame.slice(tiles + chunks)?,
-            lengths: frame.slice(tiles * geometry.strip_slots() as usize)?,
+            bit_ranges: frame.slice(tiles + chunks)?,
+            lengths: frame.slice(tiles * geometry.strip_capacity() as usize)?,
             verbatim_starts: frame.slice(tiles)?,
             errors,
             stride,
@@ -91,10 +91,10 @@ impl<'a> LaidOut<'a> {
 
     /// Returns the memory as kernels take it.
     pub(super) fn heads(&mut self, stream: &Arc<CudaStream>) -> RecordHeads {
-        let Heads { words, spans, lengths, verbatim_starts, errors, stride } = &mut self.heads;
+        let Heads { words, bit_ranges, lengths, verbatim_starts, errors, stride } = &mut self.heads;
         RecordHeads {
             words: words.device_ptr_mut(stream).0,
-            spans: spans.device_ptr_mut(stream).0,
+            bit_ranges: bit_ranges.device_ptr_mut(stream).0,
             lengths: lengths.device_ptr_mut(stream).0,
             verbatim_starts: verbatim_starts.device_ptr_mut(stream).0,
             errors: errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
@@ -153,7 +153,7 @@ impl RecordLayouter {
             && encoded.codebooks.len() >= chunks * CODEBOOK_ROOM
             && encoded.words.len() as u64 >= chunks as u64 * encoded.chunk_words
             && encoded.facts.len() >= tiles
-            && encoded.strip_bits.len() >= tiles * geometry.strip_slots() as usize
+            && encoded.strip_bits.len() >= tiles * geometry.strip_capacity() as usize
             && encoded.errors.as_ref().is_none_or(|(sums, counts)| sums.len() >= tiles && counts.len() >= tiles);
         if !fits || progress.chunks() < first + u64::from(batch.chunks()) {
             return Err(CudaError::invalid("a batch has more chunks or tiles than there is memory for"));

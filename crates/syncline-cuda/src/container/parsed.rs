@@ -106,5 +106,5 @@ impl<'a> Parsed<'a> {
 /// Returns the entries of [`Parsed::starts`] per chunk: one for each strip that its tiles can have, and one more.
 fn starts_stride(geometry: &DeviceGeometry, batch: &ChunkBatch) -> usize {
     let tiles = u64::from(geometry.chunk_tiles()).min(batch.tiles().into()) as usize;
-    (tiles * geometry.strip_slots() as usize + 1).next_multiple_of(4)
+    (tiles * geometry.strip_capacity() as usize + 1).next_multiple_of(4)
 }

@@ -10,7 +10,7 @@ pub const MAX_CHUNKS: usize = 256;
 
 /// The structs of `container/structs.cuh`, each after those that it contains.
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
-    BitSpan::C,
+    BitRange::C,
     ErrorSums::C,
     RecordPlan::C,
     EncodedTiles::C,
@@ -33,7 +33,7 @@ pub(super) const USED_SECTIONS: usize = 5;
 device_struct! {
     /// The bits of a tile that has any.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(super) struct BitSpan {
+    pub(super) struct BitRange {
         /// Where they start among those of the chunk.
         pub(super) bit: u32,
         /// Where they start in the chunk's memory, in words.
@@ -62,7 +62,7 @@ device_struct! {
         pub(super) kind: u32,
         pub(super) lengths: [u32; USED_SECTIONS],
         /// Tiles with bits.
-        pub(super) spans: u32,
+        pub(super) tiles_with_bits: u32,
         /// Bits of all tiles.
         pub(super) bits: u32,
         /// Verbatim values.
@@ -102,7 +102,7 @@ device_struct! {
         /// The head of each chunk: sections 0 and 1, and the codes without codewords; each on its alignment.
         pub(super) words: CUdeviceptr as "uint32_t *",
         /// The tiles of each chunk that have bits, in order, then their end: an entry more for each chunk than tiles.
-        pub(super) spans: CUdeviceptr as "BitSpan *",
+        pub(super) bit_ranges: CUdeviceptr as "BitRange *",
         /// Bits of each strip that has any, in the room of the chunk's strips.
         pub(super) lengths: CUdeviceptr as "uint16_t *",
         /// Verbatim values of the chunk before each tile.
@@ -227,7 +227,7 @@ device_struct! {
         /// Its base.
         pub base: i32,
         /// Bit 0 constant, bits 1-2 predictor, 3-4 class, 5-6 mask kind, 7-8 pattern, 9-10 sign kind.
-        pub meta: u32,
+        pub info: u32,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::device_struct::{DeviceStruct, device_struct};
 use crate::quantize::structs::Origin;
 
 /// The structs of `decode/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[Values::C, Request::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[Values::C, LaunchArguments::C];
 
 device_struct! {
     /// The constants from the stream's header that map integers to values.
@@ -56,7 +56,7 @@ impl Values {
 device_struct! {
     /// The tiles and elements that a launch decodes.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Request {
+    pub(crate) struct LaunchArguments {
         /// First tile of the batch.
         pub(crate) first_tile: u64,
         pub(crate) tiles_start: u64,

@@ -8,7 +8,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN};
 
 use super::Format;
-use super::structs::{Request, Values};
+use super::structs::{LaunchArguments, Values};
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
@@ -26,7 +26,7 @@ macro_rules! declare_unit_kernel {
                 with FORM = units.$constants();
                 fn $kernel(
                     input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, values: Values, schemes: In<u32>,
-                    request: Request, output: Out<u8> as "Stored *",
+                    arguments: LaunchArguments, output: Out<u8> as "Stored *",
                 );
             }
         }
@@ -195,7 +195,7 @@ impl UnitDecoder {
         stream: &Arc<CudaStream>,
         multiprocessors: u32,
         input: &CudaView<'_, u8>,
-        (geometry, parsed, values, request): (DeviceGeometry, ParsedArgument, Values, Request),
+        (geometry, parsed, values, arguments): (DeviceGeometry, ParsedArgument, Values, LaunchArguments),
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         let Self { kernels, format, schemes } = self;
@@ -205,11 +205,12 @@ impl UnitDecoder {
         unsafe {
             match kernels {
                 Kernels::Cubes(cubes) => {
-                    launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, request,
+                    launch!(cubes.decode_cubes on stream, grid; input, geometry, parsed, values, schemes, arguments,
                         output)
                 }
                 Kernels::Rows(rows) => {
-                    launch!(rows.decode_rows on stream, grid; input, geometry, parsed, values, schemes, request, output)
+                    launch!(rows.decode_rows on stream, grid; input, geometry, parsed, values, schemes, arguments,
+                        output)
                 }
             }
         }

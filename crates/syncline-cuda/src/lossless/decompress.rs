@@ -244,8 +244,8 @@ impl LosslessDecompressor {
         let size = self.tiles.element_bytes();
         let tiles_in_batch = batch.first_tile()..batch.first_tile() + u64::from(batch.tiles());
         let wanted = part.tiles.start.max(tiles_in_batch.start)..part.tiles.end.min(tiles_in_batch.end);
-        let spans = [wanted.start, wanted.end - 1].map(|tile| self.info.geometry().range(tile..tile + 1).next());
-        let [Some(_), Some(_)] = spans else { return Err(CudaError::invalid("there are no such tiles")) };
+        let ends = [wanted.start, wanted.end - 1].map(|tile| self.info.geometry().range(tile..tile + 1).next());
+        let [Some(_), Some(_)] = ends else { return Err(CudaError::invalid("there are no such tiles")) };
         self.check_output(&wanted, part.first_element, output.len() as u64 / size)?;
 
         let bytes = self.info.bytes_of(chunks.clone());
@@ -318,7 +318,7 @@ impl LosslessDecompressor {
             let at = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
             Some(tile.origin[0] * sb + at(0) * sz + at(1) * sy + at(2))
         };
-        // The last element of the last tile is after the elements of all other tiles: see `geometry::element_span`.
+        // The last element of the last tile is after the elements of all other tiles: see `geometry::element_range`.
         match (number(tiles.start, false), number(tiles.end - 1, true)) {
             (Some(first), Some(last)) if first >= first_element && last - first_element < elements => Ok(()),
             _ => Err(CudaError::invalid("the output does not have room for the elements of the requested tiles")),

@@ -25,9 +25,9 @@ use crate::workers;
 
 /// `OCTAVES` in `kernels/lossless/bins.cuh`.
 const OCTAVES: u32 = 64;
-/// Bits of `CodedTile::meta`.
-const META_CONSTANT: u32 = 1;
-const META_HAS_BASE: u32 = 8;
+/// Bits of `CodedTile::info`.
+const INFO_CONSTANT: u32 = 1;
+const INFO_HAS_BASE: u32 = 8;
 
 /// Page-locked memory that results are copied to, kept between calls.
 pub(super) type Shared<T> = Option<Arc<Pinned<T>>>;
@@ -103,9 +103,9 @@ pub(super) fn choose_plans(
     }
     for_chunks(sampled.len(), move |number| {
         let SampledTiles { extents, elements: count, of_tiles: in_tiles, .. } = &sampled[number];
-        let lot = count.div_ceil(SAMPLED_NUMBER_ELEMENTS).max(1);
+        let interval = count.div_ceil(SAMPLED_NUMBER_ELEMENTS).max(1);
         let from = number * SAMPLED_NUMBER_ELEMENTS * size;
-        let elements = &elements.wait().ok()?[from..from + count.div_ceil(lot) * size];
+        let elements = &elements.wait().ok()?[from..from + count.div_ceil(interval) * size];
         let of_tiles = &of_tiles.wait().ok()?[ends[number] - in_tiles * size..ends[number]];
         Some(choose_number_plan(element, axes, elements, extents, of_tiles))
     })
@@ -203,7 +203,7 @@ impl CodedBatch {
                 mask_bytes: 0,
                 verbatim,
                 greatest_rest,
-                are_varying: tiles.iter().map(|tile| tile.meta & META_CONSTANT == 0).collect(),
+                are_varying: tiles.iter().map(|tile| tile.info & INFO_CONSTANT == 0).collect(),
                 binning,
             };
             let states: Option<Vec<NumberTileState>> = tiles.iter().map(state_of).collect();
@@ -211,7 +211,7 @@ impl CodedBatch {
             for ((tile, state), length) in tiles.iter().zip(&states).zip(lengths) {
                 made.symbols_before.push(made.symbols);
                 made.masks_before.push(made.mask_bytes);
-                let is_varying = tile.meta & META_CONSTANT == 0;
+                let is_varying = tile.info & INFO_CONSTANT == 0;
                 made.symbols += if is_varying { length.div_ceil(plan.tuple as u32) } else { 0 };
                 made.mask_bytes += if state.mask == MaskKind::Bitmap { length.div_ceil(8) } else { 0 };
             }
@@ -233,15 +233,15 @@ impl CodedBatch {
 }
 
 fn state_of(tile: &CodedTile) -> Option<NumberTileState> {
-    let mask = MaskKind::from_code((tile.meta >> 1 & 3) as u8)?;
-    Some(NumberTileState { constant: tile.meta & META_CONSTANT != 0, mask })
+    let mask = MaskKind::from_code((tile.info >> 1 & 3) as u8)?;
+    Some(NumberTileState { constant: tile.info & INFO_CONSTANT != 0, mask })
 }
 
 /// Returns the section of bases. A tile without one repeats that of the tile before.
 fn bases<W: Word>(tiles: &[CodedTile]) -> Vec<u8> {
     let mut base = W::ZERO;
     let each = tiles.iter().map(|tile| {
-        if tile.meta & META_HAS_BASE != 0 {
+        if tile.info & INFO_HAS_BASE != 0 {
             base = W::narrow(tile.base);
         }
         base

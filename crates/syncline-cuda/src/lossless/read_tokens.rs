@@ -13,7 +13,7 @@ use super::structs::{HeaderPlane, RecordHeader};
 use crate::device::{Arena, Device, Frame, PlaneJoin, SideStream, Transfer};
 use crate::error::Result;
 use crate::huffman::decode::StreamLocation;
-use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
+use crate::lzss::{ChunkSections, DecodeBatch, Decoder};
 
 /// Bits of a chunk's status: its Huffman streams are damaged, or its tokens are.
 pub(crate) const STATUS_PLANES: u32 = 1;
@@ -122,14 +122,14 @@ impl TokenDecoder {
             .collect();
         self.transfer.join(frame, &joins, &noted.as_view())?;
 
-        let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<DecodeSpan>)> = BTreeMap::new();
+        let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<ChunkSections>)> = BTreeMap::new();
         for (tokens, own) in chunks.iter().zip(&sections) {
             let head = tokens.head;
             let Some(width) = SymbolWidth::from_bytes(head.width as usize) else { continue };
             let [flags, lengths, distances, literals] = [0, 1, 2, 3].map(|i| (pointers.section(&own[i]), own[i].bytes));
-            let (of_chunks, spans) = by_kind.entry((width, head.level as u8)).or_default();
+            let (of_chunks, of_kind) = by_kind.entry((width, head.level as u8)).or_default();
             of_chunks.push(tokens.chunk);
-            spans.push(DecodeSpan {
+            of_kind.push(ChunkSections {
                 blocks: pointers.input + tokens.record + u64::from(head.section_at[BLOCKS]) + PARAMETER_BYTES,
                 flags,
                 lengths,
@@ -140,15 +140,15 @@ impl TokenDecoder {
                 min_match: head.min_match as u8,
             });
         }
-        for ((width, level), (of_chunks, spans)) in by_kind {
+        for ((width, level), (of_chunks, of_kind)) in by_kind {
             let decoder = match self.decoders.entry((width, level)) {
                 std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     entry.insert(Decoder::new(&self.device, width, level)?)
                 }
             };
-            let lzss_batch = DecodeBatch::of_chunks(&stream, width, level, &spans, &of_chunks)?;
-            let mut status = frame.slice::<u32>(spans.len())?;
+            let lzss_batch = DecodeBatch::of_chunks(&stream, width, level, &of_kind, &of_chunks)?;
+            let mut status = frame.slice::<u32>(of_kind.len())?;
             decoder.launch_at_addresses(frame, &lzss_batch, &noted.as_view(), &mut status)?;
             self.transfer.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
         }

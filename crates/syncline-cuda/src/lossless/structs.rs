@@ -120,7 +120,7 @@ device_struct! {
         pub raw_start: u32,
         pub raw_end: u32,
         /// Kind of the mask times 2, plus 1 if all codes are 0.
-        pub meta: u32,
+        pub info: u32,
     }
 }
 
@@ -156,7 +156,7 @@ device_struct! {
         /// The largest rest.
         pub greatest_rest: u32,
         /// Bit 0: all codes are 0. Bits 1 and 2: the kind of its mask. Bit 3: it has a base.
-        pub meta: u32,
+        pub info: u32,
         /// Padding.
         pub unused: u32,
     }

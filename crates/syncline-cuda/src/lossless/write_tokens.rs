@@ -12,7 +12,7 @@ use super::records::{ChunkPlanes, PARAMETER_BYTES, PlaneList, TokenSections};
 use crate::device::{Copies, Device, Frame, Patches, Pinned, Transfer, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, NO_OFFSET, StreamRange};
-use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, Planes, SectionPlan, Span, WORD_PLANES};
+use crate::lzss::{Batch, ChunkRange, Encoder, Form, Found, NO_MATCHES, Planes, SectionPlan, WORD_PLANES};
 
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]
@@ -191,12 +191,12 @@ impl TokenEncoder {
                     entry.insert(Encoder::new(&self.device, width, level)?)
                 }
             };
-            let span = |&number: &usize| {
+            let range = |&number: &usize| {
                 let Source { offset, bytes, params, chunk, has_matches, .. } = sources[number];
-                Span { offset, bytes, min_match: if has_matches { params.min_match } else { NO_MATCHES }, chunk }
+                ChunkRange { offset, bytes, min_match: if has_matches { params.min_match } else { NO_MATCHES }, chunk }
             };
-            let spans: Vec<Span> = numbers.iter().map(span).collect();
-            let batch = Batch::new(&stream, width, level, Form::Sections, &spans)?;
+            let ranges: Vec<ChunkRange> = numbers.iter().map(range).collect();
+            let batch = Batch::new(&stream, width, level, Form::Sections, &ranges)?;
             let mut plans = device_plans.slice_mut(first_plan..first_plan + numbers.len());
             let found = encoder.find_at(frame, base, &batch, &mut plans)?;
             let end = first_plan + numbers.len();

@@ -47,7 +47,7 @@ pub fn status_text(status: u32) -> Option<&'static str> {
 /// The locations of a chunk's sections in the input and of its bytes in the output. Offsets are in bytes and multiples
 /// of 16, except `blocks`, a multiple of 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DecodeSpan {
+pub struct ChunkSections {
     /// Offset of the numbers of tokens and matches of each block: section 2 after its 8 bytes of parameters.
     pub blocks: u64,
     /// Offset and bytes of section 3, the flags.
@@ -84,50 +84,50 @@ impl DecodeBatch {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the list is empty, or a chunk is too large or misaligned;
     /// [`CudaError::Driver`].
-    pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, spans: &[DecodeSpan]) -> Result<Self> {
-        Self::of_chunks(stream, width, level, spans, &[])
+    pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, chunks: &[ChunkSections]) -> Result<Self> {
+        Self::of_chunks(stream, width, level, chunks, &[])
     }
 
-    /// Uploads the list of chunks as [`Self::new`] does. `chunks` has the index of each chunk's status word.
+    /// Uploads the list of chunks as [`Self::new`] does. `numbers` has the index of each chunk's status word.
     pub(crate) fn of_chunks(
         stream: &Arc<CudaStream>,
         width: SymbolWidth,
         level: u8,
-        spans: &[DecodeSpan],
+        chunks: &[ChunkSections],
         numbers: &[u32],
     ) -> Result<Self> {
         let params = params(width, level)?;
-        let mut counted = Counted::new(&params, spans.len())?;
+        let mut counted = Counted::new(&params, chunks.len())?;
         let (mut input_bytes, mut output_bytes) = (0, 0);
-        let mut sections = Vec::with_capacity(spans.len());
-        for (number, span) in spans.iter().enumerate() {
-            check_chunk(span.bytes, span.min_match)?;
-            let (first_block, own_blocks) = counted.add(span.bytes)?;
-            let parts = [span.flags, span.lengths, span.distances, span.literals];
-            let aligned = span.blocks.is_multiple_of(8)
+        let mut sections = Vec::with_capacity(chunks.len());
+        for (number, chunk) in chunks.iter().enumerate() {
+            check_chunk(chunk.bytes, chunk.min_match)?;
+            let (first_block, own_blocks) = counted.add(chunk.bytes)?;
+            let parts = [chunk.flags, chunk.lengths, chunk.distances, chunk.literals];
+            let aligned = chunk.blocks.is_multiple_of(8)
                 && parts.iter().all(|part| part.0.is_multiple_of(16))
-                && span.output.is_multiple_of(16);
+                && chunk.output.is_multiple_of(16);
             let ends = parts.iter().map(|part| part.0.checked_add(part.1.into()));
             let end = ends
-                .chain([span.blocks.checked_add(u64::from(own_blocks) * 8)])
+                .chain([chunk.blocks.checked_add(u64::from(own_blocks) * 8)])
                 .try_fold(0, |most, end| Some(most.max(end?)));
-            let (true, Some(end), Some(output_end)) = (aligned, end, span.output.checked_add(span.bytes)) else {
+            let (true, Some(end), Some(output_end)) = (aligned, end, chunk.output.checked_add(chunk.bytes)) else {
                 return Err(CudaError::invalid("LZSS sections and outputs start on multiples of 16, blocks of 8"));
             };
             sections.push(DecodeSection {
-                counts: span.blocks,
-                flags: span.flags.0,
-                lengths: span.lengths.0,
-                distances: span.distances.0,
-                literals: span.literals.0,
-                out: span.output,
-                bytes: span.bytes,
-                flag_bytes: span.flags.1,
-                length_bytes: span.lengths.1,
-                distance_bytes: span.distances.1,
-                literal_bytes: span.literals.1,
+                counts: chunk.blocks,
+                flags: chunk.flags.0,
+                lengths: chunk.lengths.0,
+                distances: chunk.distances.0,
+                literals: chunk.literals.0,
+                out: chunk.output,
+                bytes: chunk.bytes,
+                flag_bytes: chunk.flags.1,
+                length_bytes: chunk.lengths.1,
+                distance_bytes: chunk.distances.1,
+                literal_bytes: chunk.literals.1,
                 first_block,
-                min_match: span.min_match.into(),
+                min_match: chunk.min_match.into(),
                 chunk: numbers.get(number).copied().unwrap_or(0),
                 unused: 0,
             });
@@ -206,7 +206,7 @@ impl Decoder {
         self.decode(frame, pointers, batch, None, status)
     }
 
-    /// Decodes chunks whose spans have device addresses in place of offsets. The caller guarantees that the sections
+    /// Decodes chunks whose sections have device addresses in place of offsets. The caller guarantees that the sections
     /// have the given lengths and that there is room for the output. Chunks whose word of `noted` is not 0 are skipped,
     /// with a status that is not 0.
     pub(crate) fn launch_at_addresses(

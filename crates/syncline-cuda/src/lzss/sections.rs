@@ -13,7 +13,7 @@ use crate::error::{CudaError, DriverContext, Result};
 
 /// The bytes of one chunk of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct ChunkRange {
     /// Offset in the input in bytes, a multiple of 16.
     pub offset: u64,
     /// Number of bytes, at most 2^25.
@@ -25,7 +25,7 @@ pub struct Span {
     pub chunk: u64,
 }
 
-/// Value of [`Span::min_match`] with which all symbols are literals.
+/// Value of [`ChunkRange::min_match`] with which all symbols are literals.
 pub const NO_MATCHES: u8 = 0;
 /// A match length that exceeds the number of symbols of any data block.
 const ENDLESS: u32 = 1 << 17;
@@ -73,34 +73,40 @@ impl Batch {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the list is empty, if a chunk is too large or misaligned, or if its minimum
     /// match would take more bytes than its symbols; [`CudaError::Driver`].
-    pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, form: Form, spans: &[Span]) -> Result<Self> {
+    pub fn new(
+        stream: &Arc<CudaStream>,
+        width: SymbolWidth,
+        level: u8,
+        form: Form,
+        ranges: &[ChunkRange],
+    ) -> Result<Self> {
         let params = params(width, level)?;
-        let mut counted = Counted::new(&params, spans.len())?;
+        let mut counted = Counted::new(&params, ranges.len())?;
         let (mut input_bytes, mut max_bytes, mut longest) = (0, 0, 0);
-        let mut sections = Vec::with_capacity(spans.len());
-        let mut own_blocks = Vec::with_capacity(spans.len());
-        for span in spans {
-            let has_matches = span.min_match != NO_MATCHES;
-            check_chunk(span.bytes, if has_matches { span.min_match } else { params.min_match })?;
-            let end = span.offset.checked_add(span.bytes).filter(|_| span.offset.is_multiple_of(16));
+        let mut sections = Vec::with_capacity(ranges.len());
+        let mut own_blocks = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let has_matches = range.min_match != NO_MATCHES;
+            check_chunk(range.bytes, if has_matches { range.min_match } else { params.min_match })?;
+            let end = range.offset.checked_add(range.bytes).filter(|_| range.offset.is_multiple_of(16));
             let end = end.ok_or_else(|| CudaError::invalid("a chunk's bytes start on a multiple of 16"))?;
-            if has_matches && span.min_match < params.min_match {
+            if has_matches && range.min_match < params.min_match {
                 return Err(CudaError::invalid(format!(
                     "a match of {} symbols would take more bytes than they do: {} at least",
-                    span.min_match, params.min_match
+                    range.min_match, params.min_match
                 )));
             }
-            let (first_block, in_chunk) = counted.add(span.bytes)?;
+            let (first_block, in_chunk) = counted.add(range.bytes)?;
             own_blocks.push((first_block, in_chunk));
             sections.push(EncodeSection {
-                offset: span.offset,
-                bytes: span.bytes,
-                chunk: span.chunk,
+                offset: range.offset,
+                bytes: range.bytes,
+                chunk: range.chunk,
                 first_block,
-                min_match: if has_matches { span.min_match.into() } else { ENDLESS },
+                min_match: if has_matches { range.min_match.into() } else { ENDLESS },
             });
             input_bytes = end.max(input_bytes);
-            let most = u64::from(form.prefix()) + max_section_bytes(&params, span.bytes);
+            let most = u64::from(form.prefix()) + max_section_bytes(&params, range.bytes);
             (max_bytes, longest) = (max_bytes + most, most.max(longest));
         }
         Ok(Self {

@@ -9,7 +9,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[DecodeSection::C, PlaneStarts::C, 
 pub(crate) const WORD_PLANES: usize = 4;
 
 device_struct! {
-    /// [`DecodeSpan`] as the kernels read it.
+    /// [`ChunkSections`] as the kernels read it.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct DecodeSection {
         /// Offsets in the input: of the blocks' counts, and in further fields of flags, lengths, distances and
@@ -51,7 +51,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// [`Span`] as the kernels read it.
+    /// [`ChunkRange`] as the kernels read it.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct EncodeSection {
         /// Offset in the input in bytes, a multiple of 16.

@@ -16,7 +16,7 @@ pub struct Encoded<'a> {
     pub codebooks: CudaViewMut<'a, u8>,
     /// What is known of each tile.
     pub facts: CudaViewMut<'a, TileFacts>,
-    /// Bits of each strip, [`DeviceGeometry::strip_slots`] entries for each tile.
+    /// Bits of each strip, [`DeviceGeometry::strip_capacity`] entries for each tile.
     pub strip_bits: CudaViewMut<'a, u16>,
     /// Bits of the tiles of each chunk, in [`Self::chunk_words`] words.
     pub words: CudaViewMut<'a, u32>,
@@ -53,7 +53,7 @@ impl<'a> Encoded<'a> {
             choices: frame.slice(chunks)?,
             codebooks: frame.slice(chunks * CODEBOOK_ROOM)?,
             facts: frame.slice(tiles)?,
-            strip_bits: frame.slice(tiles * geometry.strip_slots() as usize)?,
+            strip_bits: frame.slice(tiles * geometry.strip_capacity() as usize)?,
             words: frame.slice(chunks * chunk_words as usize)?,
             taken: frame.zeros(chunks)?,
             errors,

@@ -353,12 +353,12 @@ impl Work<'_> {
         Grid::new(blocks, self.encoder.variant.threads()).shared_memory(self.encoder.variant.memory())
     }
 
-    /// Returns the most lots of a sample among the chunks. Chunks before the last have the same number of tiles.
-    fn lots(&self, step: usize, fewest: usize) -> u32 {
+    /// Returns the most intervals of a sample among the chunks. Chunks before the last have the same number of tiles.
+    fn intervals(&self, step: usize, fewest: usize) -> u32 {
         let of_chunk = |chunk: u32| {
             let tiles = self.batch.tiles_of(chunk).len();
-            let lot = step.min((tiles / fewest).max(1));
-            tiles.div_ceil(1 << lot.ilog2()) as u32
+            let len = step.min((tiles / fewest).max(1));
+            tiles.div_ceil(1 << len.ilog2()) as u32
         };
         of_chunk(0).max(of_chunk(self.batch.chunks() - 1))
     }
@@ -375,7 +375,7 @@ impl Work<'_> {
         let candidates = encoder.candidates.len() as u32;
         let numbered = encoder.candidates.iter().enumerate();
         let codes = numbered.fold(0, |all, (number, scheme)| all | u32::from(scheme.code()) << (4 * number));
-        let blocks = self.lots(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.warps());
+        let blocks = self.intervals(CHOOSING_STEP, FEWEST_CHOOSING).div_ceil(encoder.variant.warps());
         let grid = self.grid(blocks * batch.chunks()).rows(1 + candidates);
         // SAFETY: the slab has the elements of the batch, and the plans are those of its tiling; `encoder` outlives the
         // work of the stream. There are a counter, a choice, and costs of all candidates for each chunk.
@@ -392,8 +392,8 @@ impl Work<'_> {
         varying: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let Self { encoder, stream, slab, batch, step, plans } = *self;
-        let lots = self.lots(COUNTED_STEP, FEWEST_COUNTED);
-        let blocks = lots.div_ceil(encoder.variant.warps() * TILES_OF_COUNTING);
+        let intervals = self.intervals(COUNTED_STEP, FEWEST_COUNTED);
+        let blocks = intervals.div_ceil(encoder.variant.warps() * TILES_OF_COUNTING);
         let grid = self.grid(blocks).rows(batch.chunks());
         // SAFETY: as for `choose`; there are a choice, a counter, and counts of all codebooks for each chunk.
         unsafe {

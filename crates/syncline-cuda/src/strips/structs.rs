@@ -100,14 +100,14 @@ device_struct! {
         /// Base. That of a tile without valid elements is 0 here, and in the record that of the tile before.
         pub base: i32,
         /// Bit fields; see [`TileFacts::constant`] and the methods after it.
-        pub meta: u32,
+        pub info: u32,
     }
 }
 
 impl TileFacts {
     /// Returns whether the tile is constant: it has no codes.
     pub fn constant(self) -> bool {
-        self.meta & 1 != 0
+        self.info & 1 != 0
     }
 
     /// Returns the place of the predictor in the chunk's list, or [`INTERPOLATED`].
@@ -137,16 +137,16 @@ impl TileFacts {
 
     /// Returns whether no element is valid.
     pub fn empty(self) -> bool {
-        self.meta >> 11 & 1 != 0
+        self.info >> 11 & 1 != 0
     }
 
     /// Returns the number of verbatim values.
     pub fn verbatim(self) -> u32 {
-        self.meta >> 12
+        self.info >> 12
     }
 
     fn field(self, shift: u32) -> u8 {
-        (self.meta >> shift & 3) as u8
+        (self.info >> shift & 3) as u8
     }
 }
 

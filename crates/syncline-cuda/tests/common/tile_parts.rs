@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use syncline_core::bits::pack::{BLOCK, unpack_block, unpack_values};
-use syncline_core::container::TileMeta;
+use syncline_core::container::TileInfo;
 use syncline_core::geometry::Tile;
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::strips::{STRIP_LEN, SYMBOLS};
@@ -71,19 +71,19 @@ impl<'r> Codes<'r> {
 }
 
 /// Returns the number of strips of a tile.
-pub fn strips_of(tile: &Tile, meta: &TileMeta) -> usize {
-    let of_codes = if meta.constant { 0 } else { tile.len().div_ceil(STRIP_LEN) };
-    meta.bitmaps() * tile.len().div_ceil(4 * STRIP_LEN) + of_codes
+pub fn strips_of(tile: &Tile, info: &TileInfo) -> usize {
+    let of_codes = if info.constant { 0 } else { tile.len().div_ceil(STRIP_LEN) };
+    info.bitmaps() * tile.len().div_ceil(4 * STRIP_LEN) + of_codes
 }
 
-/// Returns the meta of a tile as devices have it.
-pub fn packed(meta: &TileMeta, is_empty: bool, verbatim: usize) -> u32 {
-    u32::from(meta.constant)
-        | u32::from(meta.predictor) << 1
-        | u32::from(meta.class) << 3
-        | (meta.mask as u32) << 5
-        | u32::from(meta.pattern) << 7
-        | (meta.sign as u32) << 9
+/// Returns the info of a tile as devices have it.
+pub fn packed(info: &TileInfo, is_empty: bool, verbatim: usize) -> u32 {
+    u32::from(info.constant)
+        | u32::from(info.predictor) << 1
+        | u32::from(info.class) << 3
+        | (info.mask as u32) << 5
+        | u32::from(info.pattern) << 7
+        | (info.sign as u32) << 9
         | u32::from(is_empty) << 11
         | (verbatim as u32) << 12
 }

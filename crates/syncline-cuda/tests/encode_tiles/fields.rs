@@ -139,8 +139,8 @@ fn reserved_patterns_and_stated_ranges_are_the_cpus() {
 
 /// Whether a tile is in the sample that codebooks are made from, in chunks of 512 to 1,023 tiles.
 fn is_counted(tile: u64) -> bool {
-    let lot = (tile / 2) as u32;
-    tile % 2 == u64::from(lot.wrapping_mul(2_654_435_769) >> 31)
+    let interval = (tile / 2) as u32;
+    tile % 2 == u64::from(interval.wrapping_mul(2_654_435_769) >> 31)
 }
 
 #[test]

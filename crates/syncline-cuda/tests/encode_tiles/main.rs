@@ -13,7 +13,7 @@ use syncline_core::geometry::{Geometry, Tile};
 use syncline_core::pipeline::{CoderOptions, EncodeScratch, encode_chunk};
 use syncline_cuda::Device;
 use syncline_cuda::device::Arena;
-use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab, element_span};
+use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab, element_range};
 use syncline_cuda::strips::{BITMAP_CODEBOOK_AT, CODEBOOK_ROOM, ChunkChoice, Form, TileEncoder, TileFacts};
 
 /// How often something was compared.
@@ -69,7 +69,7 @@ struct Found {
     words: Vec<u32>,
     taken: Vec<u32>,
     chunk_words: usize,
-    slots: usize,
+    strip_capacity: usize,
     summary: ErrorSummary,
     ordinary: usize,
 }
@@ -82,10 +82,10 @@ fn encode(device: &Device, field: &Field, header: &Header, coder: &CoderOptions,
     let mut frame = arena.frame().unwrap();
     // Only what the batch needs.
     let size = field.element.size() as u64;
-    let span = element_span(&geometry, batch);
-    let needed = &field.bytes[(span.start * size) as usize..(span.end * size) as usize];
+    let range = element_range(&geometry, batch);
+    let needed = &field.bytes[(range.start * size) as usize..(range.end * size) as usize];
     let elements = stream.clone_htod(&[needed, &[0; 16]].concat()).unwrap();
-    let slab = Slab { bytes: elements.slice(..needed.len()), first_element: span.start };
+    let slab = Slab { bytes: elements.slice(..needed.len()), first_element: range.start };
     let form = Form {
         element_type: field.element,
         logarithm: header.pipeline == Pipeline::LogQuantized,
@@ -108,7 +108,7 @@ fn encode(device: &Device, field: &Field, header: &Header, coder: &CoderOptions,
         words: stream.clone_dtoh(&encoded.words).unwrap(),
         taken: stream.clone_dtoh(&encoded.taken).unwrap(),
         chunk_words: encoded.chunk_words as usize,
-        slots: DeviceGeometry::new(&geometry).strip_slots() as usize,
+        strip_capacity: DeviceGeometry::new(&geometry).strip_capacity() as usize,
         summary,
         ordinary: encoded
             .listed
@@ -147,16 +147,16 @@ impl Found {
         assert!(self.taken[index] as usize <= self.chunk_words, "{what}: room");
         let words = &self.words[index * self.chunk_words..][..self.chunk_words];
         let (mut strip, mut element) = (0, 0);
-        for (number, (tile, meta)) in tiles.iter().zip(&section.tiles).enumerate() {
+        for (number, (tile, info)) in tiles.iter().zip(&section.tiles).enumerate() {
             let what = format!("{what}, tile {number}");
             let facts = self.facts[first + number];
-            let strips = &codes.strips[strip..strip + strips_of(tile, meta)];
+            let strips = &codes.strips[strip..strip + strips_of(tile, info)];
             strip += strips.len();
             let own = verbatim.within(element, element + tile.len() as u32);
-            assert_eq!(facts.meta & !(1 << 11), packed(meta, false, own.len()), "{what}: {facts:?}, {meta:?}");
+            assert_eq!(facts.info & !(1 << 11), packed(info, false, own.len()), "{what}: {facts:?}, {info:?}");
             let base = bases[number] as i32;
             assert_eq!(facts.base, if facts.empty() { 0 } else { base }, "{what}: base");
-            let own_bits = &self.strip_bits[(first + number) * self.slots..][..strips.len()];
+            let own_bits = &self.strip_bits[(first + number) * self.strip_capacity..][..strips.len()];
             let lengths: Vec<u16> = strips.iter().map(|bits| (bits.end - bits.start) as u16).collect();
             assert_eq!(own_bits, lengths, "{what}: bits of strips");
             let bits = strips.first().map_or(0..0, |first| first.start..strips[strips.len() - 1].end);

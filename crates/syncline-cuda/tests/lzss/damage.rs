@@ -3,18 +3,18 @@
 use super::*;
 
 /// Runs core's decoder on the device's input. Returns the bytes, or `None` if it reports an error.
-fn decode_with_core(bytes: &[u8], span: &DecodeSpan, params: &Params) -> Option<Vec<u8>> {
+fn decode_with_core(bytes: &[u8], chunk: &ChunkSections, params: &Params) -> Option<Vec<u8>> {
     let width = params.width.bytes();
-    let padded = (span.bytes as usize).next_multiple_of(width);
+    let padded = (chunk.bytes as usize).next_multiple_of(width);
     let mut out = vec![0; padded + SLACK];
     let part = |(at, length): (u64, u32)| [&bytes[at as usize..at as usize + length as usize], &[0; SLACK]].concat();
     let (flags, lengths, distances, literals) =
-        (part(span.flags), part(span.lengths), part(span.distances), part(span.literals));
+        (part(chunk.flags), part(chunk.lengths), part(chunk.distances), part(chunk.literals));
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let (mut flag, mut matched, mut literal) = (0, 0, 0);
     let mut blocks = Vec::new();
     for i in 0..padded.div_ceil(params.block_bytes()) {
-        let at = span.blocks as usize + i * 8;
+        let at = chunk.blocks as usize + i * 8;
         let counts = BlockCounts { tokens: word(at), matches: word(at + 4) };
         let symbols = (padded - i * params.block_bytes()).min(params.block_bytes()) / width;
         if counts.matches > counts.tokens || counts.tokens as usize > symbols {
@@ -26,7 +26,7 @@ fn decode_with_core(bytes: &[u8], span: &DecodeSpan, params: &Params) -> Option<
         literal += (counts.tokens - counts.matches) as usize * width;
     }
     let totals = [flag, matched, matched * params.distance_bytes(), literal];
-    if totals != [span.flags.1, span.lengths.1, span.distances.1, span.literals.1].map(|length| length as usize) {
+    if totals != [chunk.flags.1, chunk.lengths.1, chunk.distances.1, chunk.literals.1].map(|length| length as usize) {
         return None;
     }
     let flags: Vec<u64> =
@@ -49,7 +49,7 @@ fn decode_with_core(bytes: &[u8], span: &DecodeSpan, params: &Params) -> Option<
         matched += matches;
         literal += (tokens - matches) * width;
     }
-    out.truncate(span.bytes as usize);
+    out.truncate(chunk.bytes as usize);
     Some(out)
 }
 
@@ -73,21 +73,21 @@ fn damage_is_found_where_core_finds_it() {
         let (mut wrong, mut changed) = (0, 0);
         for round in 0..6 {
             let mut damaged = bytes.clone();
-            let mut spans = decode_spans(&case, &plans, &places);
-            for (i, span) in spans.iter_mut().enumerate() {
+            let mut sections = sections_of_chunks(&case, &plans, &places);
+            for (i, chunk) in sections.iter_mut().enumerate() {
                 // One chunk in eight is not damaged. The others have flipped bits after the parameters, in any section
                 // with equal probability, or a wrong length of a section.
                 match random.below(8) {
                     0 => {}
                     1 => {
                         let part =
-                            [&mut span.flags.1, &mut span.lengths.1, &mut span.distances.1, &mut span.literals.1];
+                            [&mut chunk.flags.1, &mut chunk.lengths.1, &mut chunk.distances.1, &mut chunk.literals.1];
                         let length = &mut *part.into_iter().nth(random.below(4) as usize).unwrap();
                         *length = length.saturating_sub(1 + random.below(9) as u32);
                     }
                     _ => {
-                        let blocks = (span.blocks, plans[i].section_bytes[0] - 8);
-                        let parts = [blocks, span.flags, span.lengths, span.distances, span.literals];
+                        let blocks = (chunk.blocks, plans[i].section_bytes[0] - 8);
+                        let parts = [blocks, chunk.flags, chunk.lengths, chunk.distances, chunk.literals];
                         for _ in 0..1 + round % 3 {
                             let (at, length) = parts[random.below(5) as usize];
                             if length > 0 {
@@ -98,12 +98,12 @@ fn damage_is_found_where_core_finds_it() {
                     }
                 }
                 if round == 5 {
-                    span.min_match = 1 + random.below(16) as u8;
+                    chunk.min_match = 1 + random.below(16) as u8;
                 }
             }
             let input = stream.clone_htod(&damaged).unwrap();
-            let (output, status) = decode_on(device, &case, &input, &spans);
-            let (found, made) = check_damaged(&case, &damaged, &spans, (&output, &status), round);
+            let (output, status) = decode_on(device, &case, &input, &sections);
+            let (found, made) = check_damaged(&case, &damaged, &sections, (&output, &status), round);
             (wrong, changed) = (wrong + found, changed + made);
         }
         assert!(
@@ -118,23 +118,23 @@ fn damage_is_found_where_core_finds_it() {
 fn check_damaged(
     case: &Case,
     damaged: &[u8],
-    spans: &[DecodeSpan],
+    sections: &[ChunkSections],
     (output, status): (&[u8], &[u32]),
     round: usize,
 ) -> (usize, usize) {
     let (mut wrong, mut changed) = (0, 0);
-    for (i, span) in spans.iter().enumerate() {
-        let params = Params { min_match: span.min_match, ..case.params };
-        let expected = decode_with_core(damaged, span, &params);
+    for (i, chunk) in sections.iter().enumerate() {
+        let params = Params { min_match: chunk.min_match, ..case.params };
+        let expected = decode_with_core(damaged, chunk, &params);
         let what = format!("{:?} {}, round {round}, chunk {i}", params.width, params.level);
         assert_eq!(status[i] == 0, expected.is_some(), "{what}: {:?}", status_text(status[i]));
         wrong += usize::from(expected.is_none());
-        let at = span.output as usize;
+        let at = chunk.output as usize;
         if let Some(expected) = expected {
             assert!(output[at..at + expected.len()] == expected, "{what}: other bytes than core's");
             changed += usize::from(expected != case.chunks[i]);
         }
-        let end = at + span.bytes as usize;
+        let end = at + chunk.bytes as usize;
         assert!(output[end..end.next_multiple_of(16)].iter().all(|&byte| byte == 0xEE), "{what}: written past it");
     }
     (wrong, changed)

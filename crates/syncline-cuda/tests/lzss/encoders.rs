@@ -3,7 +3,7 @@
 use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::Result;
-use syncline_cuda::lzss::{Batch, Encoded, Encoder, Form, SectionPlan, Span};
+use syncline_cuda::lzss::{Batch, ChunkRange, Encoded, Encoder, Form, SectionPlan};
 
 use super::common::{pick, unless_tiny};
 use super::inputs::{KINDS, bytes};
@@ -11,7 +11,7 @@ use super::inputs::{KINDS, bytes};
 /// Chunks of one width and level on the device, with core's results.
 pub struct Case {
     pub params: Params,
-    pub spans: Vec<Span>,
+    pub ranges: Vec<ChunkRange>,
     pub chunks: Vec<Vec<u8>>,
     pub tokens: Vec<Tokens>,
 }
@@ -19,17 +19,17 @@ pub struct Case {
 impl Case {
     pub fn new(width: SymbolWidth, level: u8, chunks: Vec<Vec<u8>>) -> Self {
         let params = Params::new(width, level);
-        let (mut spans, mut tokens, mut offset) = (Vec::new(), Vec::new(), 0);
+        let (mut ranges, mut tokens, mut offset) = (Vec::new(), Vec::new(), 0);
         let mut scratch = EncodeScratch::default();
         for (i, chunk) in chunks.iter().enumerate() {
             let min_match = (params.min_match + [0, 1, 0, 4][i % 4]).min(16);
-            spans.push(Span { offset, bytes: chunk.len() as u64, min_match, chunk: 3 + i as u64 });
+            ranges.push(ChunkRange { offset, bytes: chunk.len() as u64, min_match, chunk: 3 + i as u64 });
             offset += chunk.len().next_multiple_of(16) as u64;
             let mut own = Tokens::default();
             encode(chunk, &Params { min_match, ..params }, &mut scratch, &mut own);
             tokens.push(own);
         }
-        Self { params, spans, chunks, tokens }
+        Self { params, ranges, chunks, tokens }
     }
 
     /// Returns the chunks, each on a multiple of 16 bytes.
@@ -46,7 +46,7 @@ impl Case {
     /// Returns sections 2 to 6 of a chunk.
     pub fn sections(&self, i: usize) -> [Vec<u8>; 5] {
         let (tokens, params) = (&self.tokens[i], &self.params);
-        let mut first = vec![params.width.bytes() as u8, params.level, self.spans[i].min_match, 0, 0, 0, 0, 0];
+        let mut first = vec![params.width.bytes() as u8, params.level, self.ranges[i].min_match, 0, 0, 0, 0, 0];
         for block in &tokens.blocks {
             first.extend(block.tokens.to_le_bytes());
             first.extend(block.matches.to_le_bytes());
@@ -69,7 +69,7 @@ pub fn check_encoder(
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
     let input = stream.clone_htod(&case.input()).unwrap();
-    let batch = Batch::new(&stream, width, level, Form::Sections, &case.spans).unwrap();
+    let batch = Batch::new(&stream, width, level, Form::Sections, &case.ranges).unwrap();
     let encoder = new(device, width, level).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes() + 64).unwrap();
     let poison = vec![0xA5_u8; encoded.bytes().len()];

@@ -16,42 +16,42 @@ use syncline_core::lzss::{BlockCounts, Params, SLACK, SymbolWidth, TokenParts, d
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::lzss::{
-    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, SectionPlan, Span, status_text,
+    Batch, ChunkRange, ChunkSections, DecodeBatch, Decoder, Encoded, Encoder, Form, SectionPlan, status_text,
 };
 
 /// Returns the locations of the sections of consecutive chunks.
-fn decode_spans(case: &Case, plans: &[SectionPlan], places: &[u64]) -> Vec<DecodeSpan> {
-    let each = case.spans.iter().zip(plans).zip(places);
-    let span = |((span, plan), &place): ((&Span, &SectionPlan), &u64)| {
+fn sections_of_chunks(case: &Case, plans: &[SectionPlan], places: &[u64]) -> Vec<ChunkSections> {
+    let each = case.ranges.iter().zip(plans).zip(places);
+    let sections = |((range, plan), &place): ((&ChunkRange, &SectionPlan), &u64)| {
         let mut at = place + u64::from(plan.section_bytes[0]).next_multiple_of(16);
         let mut next = |number: usize| {
             let part = (at, plan.section_bytes[number]);
             at += u64::from(part.1).next_multiple_of(16);
             part
         };
-        DecodeSpan {
+        ChunkSections {
             blocks: place + 8,
             flags: next(1),
             lengths: next(2),
             distances: next(3),
             literals: next(4),
-            output: span.offset,
-            bytes: span.bytes,
-            min_match: span.min_match,
+            output: range.offset,
+            bytes: range.bytes,
+            min_match: range.min_match,
         }
     };
-    each.map(span).collect()
+    each.map(sections).collect()
 }
 
 /// Returns the output and the statuses of the decoder.
-fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[DecodeSpan]) -> (Vec<u8>, Vec<u32>) {
+fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, sections: &[ChunkSections]) -> (Vec<u8>, Vec<u32>) {
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
     let decoder = Decoder::new(device, width, level).unwrap();
-    let batch = DecodeBatch::new(&stream, width, level, spans).unwrap();
+    let batch = DecodeBatch::new(&stream, width, level, sections).unwrap();
     // Filled with the pattern that the input has between chunks.
     let mut output = stream.clone_htod(&vec![0xEE_u8; case.input().len()]).unwrap();
-    let mut status = stream.clone_htod(&vec![u32::MAX; spans.len()]).unwrap();
+    let mut status = stream.clone_htod(&vec![u32::MAX; sections.len()]).unwrap();
     let (mut output_view, mut status_view) = (output.as_view_mut(), status.as_view_mut());
     let mut arena = Arena::new(stream.clone());
     let mut frame = arena.frame().unwrap();
@@ -61,8 +61,8 @@ fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[Decod
 
 fn check_both(device: &Device, case: &Case, new: NewEncoder, what: &str) {
     let (encoded, plans, places) = check_encoder(device, case, new, what);
-    let spans = decode_spans(case, &plans, &places);
-    let (output, status) = decode_on(device, case, encoded.bytes(), &spans);
+    let sections = sections_of_chunks(case, &plans, &places);
+    let (output, status) = decode_on(device, case, encoded.bytes(), &sections);
     check_decoded(case, &output, &status, what);
 }
 
@@ -72,12 +72,12 @@ fn check_decoded(case: &Case, output: &[u8], status: &[u32], what: &str) {
     let input = case.input();
     if output != input {
         let at = (0..input.len()).find(|&i| output[i] != input[i]).unwrap();
-        let chunk = case.spans.iter().rposition(|span| span.offset <= at as u64).unwrap();
+        let chunk = case.ranges.iter().rposition(|range| range.offset <= at as u64).unwrap();
         panic!(
             "{what}, {:?} {}: byte {} of chunk {chunk} ({} bytes) comes back as {} instead of {}",
             case.params.width,
             case.params.level,
-            at as u64 - case.spans[chunk].offset,
+            at as u64 - case.ranges[chunk].offset,
             case.chunks[chunk].len(),
             output[at],
             input[at]
@@ -168,8 +168,8 @@ fn records_equal_those_of_core() {
         chunks.push(bytes(Kind::Codes, pick(1_000_000, 50_000), 8));
         let case = Case::new(width, level, chunks);
         let mut expected = Vec::new();
-        for (i, span) in case.spans.iter().enumerate() {
-            let record = RecordBuilder::begin(&mut expected, ChunkKind::Lzss, span.chunk);
+        for (i, range) in case.ranges.iter().enumerate() {
+            let record = RecordBuilder::begin(&mut expected, ChunkKind::Lzss, range.chunk);
             let mut sections = SectionWriter::begin(&mut expected);
             sections.skip();
             sections.skip();
@@ -179,7 +179,7 @@ fn records_equal_those_of_core() {
             record.finish(&mut expected);
         }
         let input = stream.clone_htod(&case.input()).unwrap();
-        let batch = Batch::new(&stream, width, level, Form::Records, &case.spans).unwrap();
+        let batch = Batch::new(&stream, width, level, Form::Records, &case.ranges).unwrap();
         let encoder = Encoder::new(device, width, level).unwrap();
         let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
         let poison = vec![0xA5_u8; encoded.bytes().len()];
@@ -190,8 +190,8 @@ fn records_equal_those_of_core() {
         let places = stream.clone_dtoh(encoded.places()).unwrap();
         let lengths = stream.clone_dtoh(encoded.lengths()).unwrap();
         let records = stream.clone_dtoh(&encoded.bytes().slice(..expected.len())).unwrap();
-        assert_eq!(places[case.spans.len()], expected.len() as u64);
-        for (i, &place) in places[..case.spans.len()].iter().enumerate() {
+        assert_eq!(places[case.ranges.len()], expected.len() as u64);
+        for (i, &place) in places[..case.ranges.len()].iter().enumerate() {
             let range = place as usize..place as usize + lengths[i] as usize;
             assert!(records[range.clone()] == expected[range], "{width:?} {level}, record {i}");
         }
@@ -217,7 +217,7 @@ fn too_little_room_is_noticed() {
     let stream = device.context().default_stream();
     let case = Case::new(SymbolWidth::Two, 3, vec![bytes(Kind::Noise, 50_000, 1), bytes(Kind::Noise, 50_000, 2)]);
     let input = stream.clone_htod(&case.input()).unwrap();
-    let batch = Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &case.spans).unwrap();
+    let batch = Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &case.ranges).unwrap();
     let encoder = Encoder::new(device, SymbolWidth::Two, 3).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 60_000).unwrap();
     encoder.launch(&mut Arena::new(stream.clone()).frame().unwrap(), &input.as_view(), &batch, &mut encoded).unwrap();
@@ -230,14 +230,14 @@ fn wrong_arguments_are_refused() {
     let stream = device.context().default_stream();
     assert!(Encoder::new(device, SymbolWidth::Two, 0).is_err());
     assert!(Decoder::new(device, SymbolWidth::Two, 10).is_err());
-    let span = Span { offset: 0, bytes: 100, min_match: 2, chunk: 0 };
-    let batch = |span| Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &[span]);
-    assert!(batch(Span { offset: 8, ..span }).is_err());
-    assert!(batch(Span { bytes: 1 << 26, ..span }).is_err());
-    assert!(batch(Span { min_match: 17, ..span }).is_err());
-    assert!(batch(Span { min_match: 1, ..span }).unwrap_err().to_string().contains("at least"));
+    let range = ChunkRange { offset: 0, bytes: 100, min_match: 2, chunk: 0 };
+    let batch = |range| Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &[range]);
+    assert!(batch(ChunkRange { offset: 8, ..range }).is_err());
+    assert!(batch(ChunkRange { bytes: 1 << 26, ..range }).is_err());
+    assert!(batch(ChunkRange { min_match: 17, ..range }).is_err());
+    assert!(batch(ChunkRange { min_match: 1, ..range }).unwrap_err().to_string().contains("at least"));
     assert!(Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &[]).is_err());
-    let batch = batch(span).unwrap();
+    let batch = batch(range).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 4096).unwrap();
     let input = stream.clone_htod(&[0_u8; 112]).unwrap();
     let mut arena = Arena::new(stream.clone());

@@ -35,10 +35,11 @@ pub(crate) fn take<S: ReadAt + ?Sized>(
     let grid: [u64; 4] = std::array::from_fn(|axis| dims[axis].div_ceil(tile[axis]));
     let counts = reduced(grid, most / geometry.unclipped_len());
     let positions: [Vec<Range<u64>>; 4] = std::array::from_fn(|axis| {
-        let spans = spread(grid[axis], counts[axis]);
-        spans.map(|at| at * tile[axis]..((at + 1) * tile[axis]).min(dims[axis])).collect()
+        let places = spread(grid[axis], counts[axis]);
+        places.map(|at| at * tile[axis]..((at + 1) * tile[axis]).min(dims[axis])).collect()
     });
-    let extents: [u64; 4] = std::array::from_fn(|axis| positions[axis].iter().map(|span| span.end - span.start).sum());
+    let extents: [u64; 4] =
+        std::array::from_fn(|axis| positions[axis].iter().map(|range| range.end - range.start).sum());
     let mut bytes = Vec::new();
     let mut buffer = Vec::new();
     let runs = joined(&positions[3]);

@@ -18,9 +18,9 @@ pub(super) fn chunk_batches(geometry: &Geometry, element_bytes: u64, batch_bytes
 
 /// Raster range of the elements that some chunks are made from; it starts where a slab may.
 pub(super) fn slab_of(geometry: &Geometry, chunks: &Range<u64>) -> Range<u64> {
-    let first = geometry.chunk_span(chunks.start);
+    let first = geometry.element_range(chunks.start);
     // Later chunks end later, but for those of one layer of tiles, which all end in its last plane.
-    let end = chunks.clone().rev().take(2).map(|chunk| geometry.chunk_span(chunk).end).max().unwrap_or(first.end);
+    let end = chunks.clone().rev().take(2).map(|chunk| geometry.element_range(chunk).end).max().unwrap_or(first.end);
     first.start / SLAB_ALIGNMENT * SLAB_ALIGNMENT..end
 }
 
@@ -185,8 +185,8 @@ mod tests {
                 prop_assert!(last.start <= slab.start && slab.start <= last.end && slab.end <= geometry.elements());
                 last = slab.clone();
                 for chunk in chunks {
-                    let span = geometry.chunk_span(chunk);
-                    prop_assert!(slab.start <= span.start && span.end <= slab.end);
+                    let range = geometry.element_range(chunk);
+                    prop_assert!(slab.start <= range.start && range.end <= slab.end);
                 }
             }
             prop_assert_eq!(last.end, geometry.elements());

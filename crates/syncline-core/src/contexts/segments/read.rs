@@ -25,7 +25,7 @@ pub fn read<I: InstructionSet>(
 ) {
     assert!(of_codes.len() == codes.len() && codes.len().is_multiple_of(MOST_LANES));
     let of_part = units.len();
-    let mut memory = Coded { of_codes: [NO_TABLE; SEGMENT + ROOM], codes: [0; SEGMENT + ROOM] };
+    let mut memory = CodedElements { of_codes: [NO_TABLE; SEGMENT + ROOM], codes: [0; SEGMENT + ROOM] };
     for (number, (of_codes, codes)) in of_codes.chunks(SEGMENT).zip(codes.chunks_mut(SEGMENT)).enumerate() {
         let decoder = units[number % of_part].as_mut();
         let (of_words, _) = of_codes.as_chunks::<WORD>();
@@ -117,12 +117,12 @@ fn select(mut word: u32, number: usize) -> u32 {
 }
 
 /// The elements of a segment that are coded: their tables, and their codes.
-struct Coded {
+struct CodedElements {
     of_codes: [u8; SEGMENT + ROOM],
     codes: [i32; SEGMENT + ROOM],
 }
 
-impl Coded {
+impl CodedElements {
     /// Reads the codes of the elements of a segment that are coded.
     #[inline(always)]
     fn read<I: InstructionSet>(

@@ -1,7 +1,7 @@
 //! Memory of the encoder of quantized chunks.
 
 use super::kept_tiles::KeptTiles;
-use crate::container::TileMeta;
+use crate::container::TileInfo;
 use crate::huffman::lengths::LengthScratch;
 use crate::mem::kept::Kept;
 use crate::pipeline::elements::Elements;
@@ -12,7 +12,7 @@ use crate::strips::StreamWriter;
 /// Results of coding the tiles of a chunk, and memory that is kept from chunk to chunk.
 #[derive(Debug, Default)]
 pub(in super::super) struct EncodeBuffers {
-    pub(super) metas: Vec<TileMeta>,
+    pub(super) infos: Vec<TileInfo>,
     pub(super) bases: Vec<u32>,
     pub(super) verbatim: Vec<u32>,
     pub(super) verbatim_bytes: Vec<u8>,
@@ -32,15 +32,15 @@ impl EncodeBuffers {
     }
 
     /// Adds the properties of a tile, with its class, and its base, if it has one; else, that of the tile before it.
-    pub fn push_facts(&mut self, meta: TileMeta, class: usize, base: Option<u32>) {
-        self.metas.push(TileMeta { class: if meta.constant { 0 } else { class as u8 }, ..meta });
+    pub fn push_facts(&mut self, info: TileInfo, class: usize, base: Option<u32>) {
+        self.infos.push(TileInfo { class: if info.constant { 0 } else { class as u8 }, ..info });
         let before = self.bases.last().copied().unwrap_or(0);
         self.bases.push(base.unwrap_or(before));
     }
 
     /// Forgets the chunk before, but for memory.
     pub fn clear(&mut self) {
-        self.metas.clear();
+        self.infos.clear();
         self.bases.clear();
         self.verbatim.clear();
         self.verbatim_bytes.clear();

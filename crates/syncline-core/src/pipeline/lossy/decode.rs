@@ -8,7 +8,7 @@ use self::batch::{Batch, BatchMemory, Interpolator, PlacedTile};
 use super::quantize_tile::Quantizer;
 use super::{bitmap_strips, strips_of_tile};
 use crate::bound::Pipeline;
-use crate::container::{Header, INTERPOLATED, Sections, SparseList, TileMeta, TileSection, read_bases};
+use crate::container::{Header, INTERPOLATED, Sections, SparseList, TileInfo, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::pipeline::context::Context;
@@ -42,11 +42,11 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let mut elements = Elements::new(context.header);
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let (mut position, mut strip) = (0, 0);
-    for (number, (tile, meta)) in chunk.tiles().enumerate() {
-        let first_of_codes = strip + meta.bitmaps() * bitmap_strips(&tile);
+    for (number, (tile, info)) in chunk.tiles().enumerate() {
+        let first_of_codes = strip + info.bitmaps() * bitmap_strips(&tile);
         if sink.needs(&tile) {
             let base = chunk.bases[number] as i32;
-            let interpolated = meta.predictor == INTERPOLATED;
+            let interpolated = info.predictor == INTERPOLATED;
             if !batch.has_room(&tile, interpolated) {
                 chunk.finish(&mut batch, &mut elements, sink)?;
             }
@@ -54,23 +54,23 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             if interpolated {
                 let lane = batch.add_interpolated(placed, base);
                 let (codes, lane) = lane.ok_or_else(|| context.corrupt("a tile is interpolated without a scheme"))?;
-                chunk.codes.read(first_of_codes, usize::from(meta.class), codes, lane)?;
+                chunk.codes.read(first_of_codes, usize::from(info.class), codes, lane)?;
             } else {
                 let q = &mut q[..tile.len()];
-                if meta.constant {
+                if info.constant {
                     q.fill(base);
                 } else {
                     q.fill(0);
-                    chunk.codes.read(first_of_codes, usize::from(meta.class), q.as_chunks_mut::<1>().0, 0)?;
-                    orders::restore(q, tile.extent, chunk.predictors[usize::from(meta.predictor)], base);
+                    chunk.codes.read(first_of_codes, usize::from(info.class), q.as_chunks_mut::<1>().0, 0)?;
+                    orders::restore(q, tile.extent, chunk.predictors[usize::from(info.predictor)], base);
                 }
                 let x = batch.add(placed);
                 match &quantizer {
                     Quantizer::Linear(linear) => linear.dequantize(q, x),
                     Quantizer::Logarithm(logarithm) => {
                         logarithm.dequantize(q, x);
-                        let before = if meta.mask == MaskKind::Bitmap { bitmap_strips(&tile) } else { 0 };
-                        restore_signs(x, meta.sign, &chunk.bitmap(meta.sign, strip + before, &tile)?);
+                        let before = if info.mask == MaskKind::Bitmap { bitmap_strips(&tile) } else { 0 };
+                        restore_signs(x, info.sign, &chunk.bitmap(info.sign, strip + before, &tile)?);
                     }
                 }
             }
@@ -79,7 +79,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             }
         }
         position += tile.len() as u32;
-        strip += strips_of_tile(&tile, meta);
+        strip += strips_of_tile(&tile, info);
     }
     chunk.finish(&mut batch, &mut elements, sink)?;
     scratch.batch.keep(batch.into_memory());
@@ -98,8 +98,8 @@ pub(in super::super) fn bytes_of_tiles<T: Real>(
 ) -> Result<Vec<Range<usize>>> {
     let chunk = Chunk::<T>::parse(context, payload)?;
     let (mut strip, mut ranges) = (0, Vec::new());
-    for (tile, meta) in chunk.tiles() {
-        let strips = strip..strip + strips_of_tile(&tile, meta);
+    for (tile, info) in chunk.tiles() {
+        let strips = strip..strip + strips_of_tile(&tile, info);
         strip = strips.end;
         if needs(&tile) {
             ranges.push(chunk.codes.bytes_of(strips));
@@ -114,7 +114,7 @@ struct Chunk<'a, T> {
     context: &'a Context<'a>,
     scheme: Option<Scheme>,
     predictors: [u8; 3],
-    metas: Vec<TileMeta>,
+    infos: Vec<TileInfo>,
     bases: Vec<u32>,
     codes: CodeStream<'a>,
     verbatim: SparseList<'a>,
@@ -135,19 +135,19 @@ impl<'a, T: Real> Chunk<'a, T> {
         let elements = context.geometry.chunk_elements(context.chunk);
         let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
         let codebooks = section.codebooks();
-        let metas = section.tiles;
-        let bases = read_bases(bases, metas.len(), place)?;
-        let tiles = context.geometry.chunk(context.chunk).zip(&metas);
-        let strips = tiles.map(|(tile, meta)| strips_of_tile(&tile, meta)).sum();
+        let infos = section.tiles;
+        let bases = read_bases(bases, infos.len(), place)?;
+        let tiles = context.geometry.chunk(context.chunk).zip(&infos);
+        let strips = tiles.map(|(tile, info)| strips_of_tile(&tile, info)).sum();
         let codes = CodeStream::parse(codes, strips, codebooks, place)?;
         let range = header.range.map(ValueRange::<T>::new);
         let predictors = section.predictors;
         let patterns = header.stored::<T>().values_of(&header.patterns);
-        Ok(Self { context, scheme, predictors, metas, bases, codes, verbatim, range, patterns })
+        Ok(Self { context, scheme, predictors, infos, bases, codes, verbatim, range, patterns })
     }
 
-    fn tiles(&self) -> impl Iterator<Item = (Tile, &TileMeta)> {
-        self.context.geometry.chunk(self.context.chunk).zip(&self.metas)
+    fn tiles(&self) -> impl Iterator<Item = (Tile, &TileInfo)> {
+        self.context.geometry.chunk(self.context.chunk).zip(&self.infos)
     }
 
     fn interpolator(&self, quantizer: &Quantizer<T>) -> Option<Interpolator<T>> {
@@ -173,13 +173,13 @@ impl<'a, T: Real> Chunk<'a, T> {
     /// Gives the sink the tiles of a batch.
     fn finish<K: Tiles + ?Sized>(&self, batch: &mut Batch<T>, elements: &mut Elements<T>, sink: &mut K) -> Result<()> {
         batch.finish(|PlacedTile { tile, number, position, strip }, x| {
-            let meta = &self.metas[*number];
+            let info = &self.infos[*number];
             if let Some(range) = &self.range {
                 range.clamp(x);
             }
-            if meta.mask != MaskKind::Nothing {
-                let mask = self.bitmap(meta.mask, *strip, tile)?;
-                restore_fill(x, &mask, self.patterns[usize::from(meta.pattern)]);
+            if info.mask != MaskKind::Nothing {
+                let mask = self.bitmap(info.mask, *strip, tile)?;
+                restore_fill(x, &mask, self.patterns[usize::from(info.pattern)]);
             }
             self.verbatim.restore(x, *position, &elements.stored);
             sink.skip_to(tile);

@@ -3,7 +3,7 @@
 use super::buffers::EncodeBuffers;
 use super::tile_coder::{Prediction, Prepared};
 use super::{Encoders, TileFacts};
-use crate::container::TileMeta;
+use crate::container::TileInfo;
 use crate::geometry::Tile;
 use crate::pipeline::elements::Elements;
 use crate::quantize::mask::TileMask;
@@ -25,7 +25,7 @@ pub(super) struct KeptTiles {
 struct KeptTile {
     number: u64,
     len: u32,
-    meta: TileMeta,
+    info: TileInfo,
     class: usize,
     base: Option<u32>,
     strips: usize,
@@ -70,7 +70,7 @@ impl KeptTiles {
         self.tiles.push(KeptTile {
             number: tile.number,
             len: tile.len() as u32,
-            meta: facts.meta,
+            info: facts.info,
             class,
             base: facts.base,
             strips: self.strips.len() - strips,
@@ -121,7 +121,7 @@ impl Cursor<'_> {
             (self.verbatim, self.verbatim_bytes) = (verbatim, rest);
             buffers.verbatim.extend(own.iter().map(|i| *position + i));
             buffers.verbatim_bytes.extend_from_slice(bytes);
-            buffers.push_facts(tile.meta, class, tile.base);
+            buffers.push_facts(tile.info, class, tile.base);
             *position += tile.len;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::reserved::reserved_patterns;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
-use crate::container::{Header, TileMeta};
+use crate::container::{Header, TileInfo};
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::quantize::fill::{TileFill, fill_excluded};
 use crate::quantize::log::signs;
@@ -45,7 +45,7 @@ pub(super) struct TileQuantizer<T: Real> {
 #[derive(Debug, Default)]
 pub(super) struct QuantizedTile {
     /// Kinds of the mask and the signs.
-    pub(super) meta: TileMeta,
+    pub(super) info: TileInfo,
     /// Elements that hold the fill pattern of the tile.
     pub(super) mask: TileMask,
     /// Elements that are negative, if signs are on their own.
@@ -92,7 +92,7 @@ impl<T: Real> TileQuantizer<T> {
     /// Quantizes the elements `x` of a tile to `q`.
     #[inline]
     pub(super) fn quantize(&self, tile: &Tile, x: &[T], q: &mut [i32], out: &mut QuantizedTile) {
-        out.meta = TileMeta::default();
+        out.info = TileInfo::default();
         out.exact = TileMask::default();
         out.any_excluded = match &self.quantizer {
             Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut out.exact),
@@ -113,7 +113,7 @@ impl<T: Real> TileQuantizer<T> {
             out.excluded = out.exact;
             out.foreign = foreign;
             if let Some(fill) = fill {
-                (out.meta.mask, out.meta.pattern, out.mask) = (fill.kind, fill.pattern, fill.mask);
+                (out.info.mask, out.info.pattern, out.mask) = (fill.kind, fill.pattern, fill.mask);
                 out.excluded = out.exact.union(&fill.mask).union(&fill.foreign);
                 out.exact = out.excluded.without(&fill.mask);
                 out.foreign = foreign.without(&fill.mask).union(&fill.foreign);
@@ -121,7 +121,7 @@ impl<T: Real> TileQuantizer<T> {
         }
         if let Quantizer::Logarithm(_) = &self.quantizer {
             let excluded = if out.any_excluded { out.excluded } else { TileMask::default() };
-            (out.meta.sign, out.negative) = signs(x, &excluded);
+            (out.info.sign, out.negative) = signs(x, &excluded);
         }
         out.is_empty = out.any_excluded && fill_excluded(q, tile.extent, &out.excluded);
     }

@@ -2,7 +2,7 @@
 
 use super::quantize_tile::QuantizedTile;
 use super::tile_coder::{Prediction, Prepared, TileCoder};
-use crate::bits::lots::place_in_lot;
+use crate::bits::intervals::place_in_interval;
 use crate::container::MAX_CLASSES;
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
@@ -26,13 +26,13 @@ pub const COUNTED_STEP: usize = 16;
 /// See [`COUNTED_STEP`].
 pub const FEWEST_COUNTED: usize = 256;
 
-/// Returns whether a tile is in the sample of a chunk of `tiles` tiles: one of each lot of a power of two, at most
-/// `step` and such that there are at least `fewest` lots, or one tile.
+/// Returns whether a tile is in the sample of a chunk of `tiles` tiles: one of each interval of a power of two, at most
+/// `step` and such that there are at least `fewest` intervals, or one tile.
 fn is_sampled(number: usize, tiles: usize, step: usize, fewest: usize) -> bool {
-    let lot_len = step.min((tiles / fewest).max(1));
-    let lot_len = 1 << lot_len.ilog2();
-    // Places in the lots change, so that a sample does not follow the rows of tiles.
-    (number % lot_len) as u64 == place_in_lot((number / lot_len) as u32, lot_len as u64)
+    let interval_len = step.min((tiles / fewest).max(1));
+    let interval_len = 1 << interval_len.ilog2();
+    // Places in the intervals change, so that a sample does not follow the rows of tiles.
+    (number % interval_len) as u64 == place_in_interval((number / interval_len) as u32, interval_len as u64)
 }
 
 /// Returns whether every tile is in the sample for codebooks.
@@ -224,8 +224,8 @@ impl<T: Real> Prepared<T> {
     /// those of the signs, and those of the codes unless the tile is constant.
     pub(super) fn for_strips(&self, extent: [usize; 3], prediction: Prediction, mut put: impl FnMut(Strip<'_>, bool)) {
         let count: usize = extent.iter().product();
-        let QuantizedTile { meta, mask, negative, .. } = &self.quantized;
-        for (kind, bitmap) in [(meta.mask, mask), (meta.sign, negative)] {
+        let QuantizedTile { info, mask, negative, .. } = &self.quantized;
+        for (kind, bitmap) in [(info.mask, mask), (info.sign, negative)] {
             if kind == MaskKind::Bitmap {
                 let mut codes = [0; TileMask::codes_of(MAX_TILE_ELEMENTS)];
                 let codes = &mut codes[..TileMask::codes_of(count)];
@@ -252,7 +252,7 @@ mod tests {
             let numbers: Vec<usize> =
                 (0..tiles).filter(|&number| is_sampled(number, tiles, COUNTED_STEP, FEWEST_COUNTED)).collect();
             assert!((tiles / step..=tiles / step + 1).contains(&numbers.len()));
-            assert!(numbers.iter().enumerate().all(|(lot, number)| number / step == lot));
+            assert!(numbers.iter().enumerate().all(|(interval, number)| number / step == interval));
             let places: std::collections::HashSet<usize> = numbers.iter().map(|number| number % step).collect();
             assert_eq!(places.len(), step);
         }

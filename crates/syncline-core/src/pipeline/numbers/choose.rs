@@ -3,8 +3,8 @@
 use super::Plan;
 use super::tile::{TakenTile, predict_tile, take_numbers};
 use crate::array::ElementType;
+use crate::bits::intervals::place_in_interval;
 use crate::bits::logarithm::{LOG_BITS, times_log2};
-use crate::bits::lots::place_in_lot;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::numbers::cells::{Cells, Estimate, MAX_CELLS, Range, equal_cell};
 use crate::numbers::find::candidates;
@@ -90,17 +90,17 @@ pub(super) fn choose<W: Word>(
 
 /// Returns elements that are spread evenly.
 pub(super) fn sampled_elements<W: Word>(elements: &[W]) -> Vec<W> {
-    let lot = elements.len().div_ceil(SAMPLED_ELEMENTS).max(1);
-    let lots = elements.chunks(lot).enumerate();
-    lots.map(|(number, lot)| lot[place_in_lot(number as u32, lot.len() as u64) as usize]).collect()
+    let len = elements.len().div_ceil(SAMPLED_ELEMENTS).max(1);
+    let intervals = elements.chunks(len).zip(0..);
+    intervals.map(|(interval, number)| interval[place_in_interval(number, interval.len() as u64) as usize]).collect()
 }
 
 /// Returns the numbers of the sampled tiles of a chunk with so many tiles, of which the first has `first` elements:
 /// tiles that are spread evenly.
 pub(super) fn sampled_numbers(tiles: usize, first: usize) -> Vec<usize> {
-    let lot = (tiles * first).div_ceil(SAMPLED_OF_TILES).min(tiles).max(1);
-    let lots = (0..tiles).step_by(lot).enumerate();
-    lots.map(|(number, from)| from + place_in_lot(number as u32, lot.min(tiles - from) as u64) as usize).collect()
+    let len = (tiles * first).div_ceil(SAMPLED_OF_TILES).min(tiles).max(1);
+    let intervals = (0..tiles).step_by(len).zip(0..);
+    intervals.map(|(from, number)| from + place_in_interval(number, len.min(tiles - from) as u64) as usize).collect()
 }
 
 /// Returns the sampled tiles with their elements.

@@ -58,7 +58,7 @@ pub(in crate::pipeline) fn encode<W: Word>(
 }
 
 /// What the tiles of a chunk become.
-struct Coded<W> {
+struct CodedTiles<W> {
     states: Vec<TileState>,
     bases: Vec<W>,
     /// Lengths of the tiles that are not constant.
@@ -146,7 +146,7 @@ fn code_tiles<W: Word>(
     plan: &Plan,
     (tiles, mut elements): (&[Tile], &[W]),
     buffers: &mut Buffers<W>,
-) -> Coded<W> {
+) -> CodedTiles<W> {
     let Buffers { codes, rests, memory, .. } = buffers;
     let count = elements.len();
     codes.resize(count, W::ZERO);
@@ -154,7 +154,7 @@ fn code_tiles<W: Word>(
     if plan.number.has_rest() {
         rests.resize(count, 0);
     }
-    let mut coded = Coded {
+    let mut coded = CodedTiles {
         states: Vec::with_capacity(tiles.len()),
         bases: Vec::with_capacity(tiles.len()),
         lengths: Vec::with_capacity(tiles.len()),

@@ -8,7 +8,7 @@ use crate::numbers::bins::Bin;
 use crate::numbers::cells::{Cells, Range};
 use crate::predict::word::Word;
 
-/// Most sampled elements of a chunk: one of each lot of `ceil(elements / SAMPLED_NUMBER_ELEMENTS)`.
+/// Most sampled elements of a chunk: one of each interval of `ceil(elements / SAMPLED_NUMBER_ELEMENTS)`.
 pub const SAMPLED_NUMBER_ELEMENTS: usize = SAMPLED_ELEMENTS;
 /// Most sampled codes of a chunk.
 pub const MOST_SAMPLED_CODES: usize = MOST_SAMPLED;

@@ -14,7 +14,7 @@ use crate::container::progress::{Outcome, Progress};
 use crate::container::structs::QueuedEnd;
 use crate::container::table::StreamEnd;
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::{Slab, element_span};
+use crate::geometry::{Slab, element_range};
 use crate::pipeline::{check_array, check_output, compress_bound};
 use crate::quantize::{QueuedBound, STATUS_LOSSLESS};
 
@@ -69,10 +69,10 @@ impl Compressor<'_> {
     fn run_once(&mut self, made: &mut WorstCase, geometry: &Geometry) -> Result<()> {
         let WorstCase { element_type, batches, bound, progress, .. } = made;
         let Some((first, batch)) = batches.numbered().next() else { return Ok(()) };
-        let span = element_span(geometry, batch);
-        let bytes = (span.end - span.start) * element_type.size() as u64;
+        let range = element_range(geometry, batch);
+        let bytes = (range.end - range.start) * element_type.size() as u64;
         let zeros = self.stream.alloc_zeros::<u8>(bytes as usize).allocating(bytes)?;
-        let slab = Slab { bytes: zeros.as_view(), first_element: span.start };
+        let slab = Slab { bytes: zeros.as_view(), first_element: range.start };
         let mut header = self.stream.alloc_zeros::<u8>(HEADER_LEN).doing("allocating a header")?;
         let output = &mut header.as_view_mut();
         progress.restart(HEADER_LEN as u64)?;
