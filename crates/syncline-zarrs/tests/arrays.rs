@@ -108,8 +108,8 @@ fn format_2_has_the_codec_as_its_compressor() {
         let text = format!(
             r#"{{"zarr_format": 2, "shape": [60, 50], "chunks": [20, 50], "dtype": "<f4", "fill_value": 0,
             "order": "{order}", "filters": null,
-            "compressor": {{"id": "syncline", "mode": "abs", "value": 0.01, "coder": null, "fill": null,
-                "rewritable": true}}}}"#
+            "compressor": {{"id": "syncline", "mode": "abs", "value": 0.01, "rewritable": true,
+                "advanced": {{"level": 9}}}}}}"#
         );
         let metadata = ArrayMetadata::try_from(text.as_str()).unwrap();
         let store = Arc::new(MemoryStore::new());
@@ -150,8 +150,9 @@ fn settings_are_checked() {
         r#"{"mode": "abs", "value": -1}"#,
         r#"{"mode": "max", "value": 1}"#,
         r#"{"mode": "lossless", "value": 1}"#,
-        r#"{"mode": "abs", "value": 1, "coder": "zip"}"#,
-        r#"{"mode": "abs", "value": 1, "level": 10}"#,
+        r#"{"advanced": {"coder": "zip"}}"#,
+        r#"{"advanced": {"level": 10}}"#,
+        r#"{"advanced": {"speed": 1}}"#,
         r#"{"mode": "abs", "value": 1, "effort": "slow"}"#,
         r#"{"mode": "abs", "value": 1, "fill": [1, 2, 3, 4, 5]}"#,
     ] {
@@ -162,16 +163,27 @@ fn settings_are_checked() {
         r#"{"mode":"abs","value":0.1,"fill":[-9999.0,77.5]}"#,
         r#"{"mode":"abs","value":0.1,"effort":"balanced"}"#,
         r#"{"mode":"abs","value":0.1,"rewritable":false}"#,
+        r#"{"mode":"lossless","advanced":{"coder":"lzss","level":9}}"#,
     ] {
         assert_eq!(serde_json::to_string(&parse(text).unwrap()).unwrap(), text);
     }
-    let mut builder = ArrayBuilder::new(vec![8], vec![8], data_type::int32(), 0i32);
-    builder.array_to_bytes_codec(codec(Bound::Abs(0.1))).bytes_to_bytes_codecs(vec![]);
-    let error = match builder.build(Arc::new(MemoryStore::new()), "/a") {
-        Ok(array) => array.store_chunk(&[0], &[1i32; 8]).unwrap_err().to_string(),
-        Err(error) => error.to_string(),
+}
+
+#[test]
+fn integers_have_bounds_in_counts_and_no_pointwise_one() {
+    let values: Vec<i32> = (0..1000).map(|i| i * i % 977 * 1000 + i % 13).collect();
+    let read_back = |bound| {
+        let mut builder = ArrayBuilder::new(vec![1000], vec![1000], data_type::int32(), 0i32);
+        builder.array_to_bytes_codec(codec(bound)).bytes_to_bytes_codecs(vec![]);
+        let array = builder.build(Arc::new(MemoryStore::new()), "/a").map_err(|error| error.to_string())?;
+        array.store_chunk(&[0], &values).map_err(|error| error.to_string())?;
+        array.retrieve_chunk::<Vec<i32>>(&[0]).map_err(|error| error.to_string())
     };
-    assert!(error.contains("float32"), "{error}");
+    let back = read_back(Bound::Abs(50.0)).unwrap();
+    assert!(values != back && values.iter().zip(&back).all(|(a, b)| a.abs_diff(*b) <= 50));
+    assert_eq!(read_back(Bound::Abs(0.5)).unwrap(), values);
+    let error = read_back(Bound::PwRel(0.1)).unwrap_err();
+    assert!(error.contains("no point-wise relative bound"), "{error}");
 }
 
 #[test]
