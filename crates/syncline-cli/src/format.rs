@@ -5,8 +5,8 @@ use std::time::Duration;
 use syncline::Bound;
 
 /// Returns `1234567` as `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
+pub fn grouped(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -18,7 +18,8 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// Returns `1 element` or `1,234 elements`.
-pub fn counted(number: u64, what: &str) -> String {
+pub fn counted(number: impl Into<u128>, what: &str) -> String {
+    let number = number.into();
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
@@ -132,9 +133,9 @@ mod tests {
 
     #[test]
     fn numbers() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(0u32), "0");
+        assert_eq!(grouped(999u32), "999");
+        assert_eq!(grouped(1_234_567u32), "1,234,567");
         assert_eq!(bytes(1023), "1023 bytes");
         assert_eq!(bytes(1024), "1.00 KiB");
         assert_eq!(bytes(100_000_000), "95.4 MiB");

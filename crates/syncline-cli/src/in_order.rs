@@ -5,6 +5,7 @@ use std::path::Path;
 
 use syncline::{CompressOptions, ElementType, Shape, Summary, Writer};
 
+use crate::format::{counted, grouped};
 use crate::input::{ArrayInput, Input, check_agreement, shown, unknown_type};
 use crate::message::{Failure, Outcome};
 use crate::names::{self, is_dash};
@@ -163,11 +164,13 @@ fn read_some(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 fn too_short(name: &str, there: u64, size: u64) -> Failure {
-    Failure::data(format!("{name}: ended after {there} of {size} bytes: correct --shape or --dtype, or send all of it"))
+    let (there, size) = (grouped(there), counted(size, "byte"));
+    Failure::data(format!("{name}: ended after {there} of {size}: correct --shape or --dtype, or send all of it"))
 }
 
 fn too_long(name: &str, shape: Shape, size: u64) -> Failure {
-    Failure::data(format!("{name}: has more than the {size} bytes of shape {shape}: correct --shape or --dtype"))
+    let size = counted(size, "byte");
+    Failure::data(format!("{name}: has more than the {size} of shape {shape}: correct --shape or --dtype"))
 }
 
 /// The elements of an array in a file, in order.

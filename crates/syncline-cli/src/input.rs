@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use syncline::{ElementType, ReadAt, Shape};
 
-use crate::format::counted;
+use crate::format::{counted, grouped};
 use crate::message::{Failure, Outcome};
 use crate::names::{self, is_dash};
 use crate::npy::{self, Differences, NpyHeader};
@@ -38,6 +38,7 @@ impl Input {
         let most = memory_limit.map_or(SPOOL, |limit| (limit / 4).clamp(SMALLEST_SPOOL, SPOOL));
         let input = Self::spool(source.take(longest.saturating_add(1)), path, most)?;
         if input.len()? > longest {
+            let longest = grouped(longest);
             return Err(Failure::data(format!("{input}: has more than the {longest} bytes that can be expected")));
         }
         Ok(input)
@@ -286,10 +287,11 @@ impl ArrayInput {
         let there = original.input.len()?.saturating_sub(offset);
         if there != original.size() {
             return Err(Failure::data(format!(
-                "{}: has {there} bytes of elements, the stream's {element_type} {shape} takes {}: name the array the \
-                 stream was made from",
+                "{}: has {} of elements, the stream's {element_type} {shape} takes {}: name the array the stream was \
+                 made from",
                 original.input,
-                original.size()
+                counted(there, "byte"),
+                grouped(original.size())
             )));
         }
         Ok(original.in_order())
@@ -389,23 +391,23 @@ fn check_size(input: &Input, path: &Path, header: &NpyHeader) -> Outcome {
     if expected == u128::from(there) {
         return Ok(());
     }
+    let sizes = format!(
+        "{input}: {shape} of {element_type} takes {}, but the file has {}",
+        counted(expected, "byte"),
+        grouped(there)
+    );
     if offset > 0 {
         let why = match u128::from(there) < expected {
             true => "the file is truncated: copy or save it again",
             false => "save one array alone",
         };
-        return Err(Failure::data(format!(
-            "{input}: {shape} of {element_type} takes {expected} bytes, but the file has {there} after its header: \
-             {why}"
-        )));
+        return Err(Failure::data(format!("{sizes} after its header: {why}")));
     }
     let hint = match names::suggested_shape(path, there / element_type.size() as u64) {
         Some(suggested) => format!("the name suggests --shape {suggested}"),
         None => "correct --shape or --dtype".into(),
     };
-    Err(Failure::usage(format!(
-        "{input}: {shape} of {element_type} takes {expected} bytes, but the file has {there}: {hint}"
-    )))
+    Err(Failure::usage(format!("{sizes}: {hint}")))
 }
 
 #[cfg(test)]

@@ -38,7 +38,12 @@ fn show(args: &InspectArgs, description: &Description, name: &str, losses: Optio
     if args.json {
         let value = json::description(description, name);
         return json::print(&match losses {
-            Some(losses) => json::merged(value, serde_json::json!({ "damaged": true, "lost": losses_json(losses) })),
+            Some(losses) => {
+                // The bytes that are left hold less than the array.
+                let no_ratio = serde_json::json!({ "ratio": null, "bits_per_value": null });
+                let damage = serde_json::json!({ "damaged": true, "lost": losses_json(losses) });
+                json::merged(json::merged(value, no_ratio), damage)
+            }
             None => value,
         });
     }

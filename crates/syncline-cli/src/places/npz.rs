@@ -10,6 +10,7 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
+use crate::format::counted;
 use crate::message::{Failure, Outcome};
 
 /// Sizes from which on an entry needs the fields of Zip64.
@@ -61,7 +62,7 @@ pub fn extract(path: &Path, member: Option<&str>) -> Outcome<File> {
         None => damaged(&name, &error),
     })?;
     if copied != size {
-        return Err(damaged(&name, format_args!("it has another size than {size} bytes")));
+        return Err(damaged(&name, format_args!("it has another size than {}", counted(size, "byte"))));
     }
     file.rewind().map_err(|error| Failure::io("a temporary file", &error))?;
     Ok(file)
