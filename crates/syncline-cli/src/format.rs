@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn words() {
-        assert_eq!(counted(1, "element"), "1 element");
-        assert_eq!(counted(1000, "element"), "1,000 elements");
+        assert_eq!(counted(1u32, "element"), "1 element");
+        assert_eq!(counted(1000u32, "element"), "1,000 elements");
         assert_eq!(bytes(1), "1 byte");
         assert_eq!(printable("a\x1b[2J\n\u{9b}é"), "a\\u{1b}[2J\\n\\u{9b}é");
         assert_eq!(psnr(Some(f64::INFINITY)), "infinite");

@@ -38,7 +38,7 @@ impl Reached {
             counted(self.target, "byte"),
             percent(compressed_bytes, self.target),
             bound.value(),
-            counted(checks.into(), "time")
+            counted(checks, "time")
         )
     }
 
