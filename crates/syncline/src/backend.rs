@@ -17,8 +17,8 @@ use crate::options::CompressOptions;
 use measured::Measurements;
 pub(crate) use measured::Stopwatch;
 
-/// Speeds from file to file, which are expected until this process has measured its own, in bytes of elements per
-/// second, measured with a field of 6.4 GB and ratio 10 in memory-backed files (`bench/notes/host.md`).
+/// Speeds that are expected until this process has measured its own, in bytes of elements per second
+/// (`bench/notes/host.md`).
 struct Rates {
     /// Of each thread of a CPU.
     thread: f64,
@@ -28,29 +28,46 @@ struct Rates {
     gpu: f64,
 }
 
+// From file to file, measured with a field of 6.4 GB and ratio 10 in memory-backed files.
 const COMPRESS: Rates = Rates { thread: 0.5e9, cpu: 7e9, gpu: 13e9 };
 const DECOMPRESS: Rates = Rates { thread: 1.5e9, cpu: 2.6e9, gpu: 2.5e9 };
+/// To memory, measured with 64 MiB.
+const DECOMPRESS_TO_MEMORY: Rates = Rates { thread: 0.5e9, cpu: 20e9, gpu: 15e9 };
 /// Lossless: threads as they were measured over columns and fields, of a GPU for compression what is below all that was
 /// measured in its memory, which also stands for the host's choices (`bench/notes/numbers.md`).
 const COMPRESS_LOSSLESS: Rates = Rates { thread: 0.25e9, cpu: 7e9, gpu: 6e9 };
-const DECOMPRESS_LOSSLESS: Rates = Rates { thread: 0.7e9, ..DECOMPRESS };
+/// Threads that decompress without loss, to whatever target.
+const LOSSLESS_THREAD: f64 = 0.7e9;
 /// Seconds to open a GPU, load kernels, lock memory, and release all of it.
 const GPU_START: f64 = 0.45;
+/// Seconds of a call on a GPU, however few bytes there are.
+const GPU_CALL: f64 = 1e-3;
 
 /// Share of the speed of a CPU's thread that remains with the efforts above fast: 0.5 to 0.75 were measured
 /// (`bench/notes/contexts.md`).
 const MORE_EFFORT: f64 = 0.6;
 
+/// Where decompressed elements go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Memory,
+    /// A file, whose speed is the limit.
+    Writer,
+}
+
 /// The kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Compress(Effort),
-    Decompress,
+    Decompress(Target),
     CompressLossless,
-    DecompressLossless,
+    DecompressLossless(Target),
 }
 
 impl Work {
+    /// Kinds that are measured apart.
+    const KINDS: usize = 7;
+
     /// Returns the kind of compression with these options.
     pub(crate) fn compression(options: &CompressOptions) -> Self {
         match options.bound() {
@@ -60,10 +77,33 @@ impl Work {
     }
 
     /// Returns the kind of decompression of a stream with this header.
-    pub(crate) fn decompression(header: &Header) -> Self {
+    pub(crate) fn decompression(header: &Header, target: Target) -> Self {
         match header.pipeline {
-            Pipeline::Lossless => Self::DecompressLossless,
-            _ => Self::Decompress,
+            Pipeline::Lossless => Self::DecompressLossless(target),
+            _ => Self::Decompress(target),
+        }
+    }
+
+    /// Returns the number of the kind.
+    fn kind(self) -> usize {
+        match self {
+            Self::Compress(Effort::Fast) => 0,
+            Self::Compress(_) => 1,
+            Self::CompressLossless => 2,
+            Self::Decompress(target) => 3 + target as usize,
+            Self::DecompressLossless(target) => 5 + target as usize,
+        }
+    }
+
+    /// Returns the rates that are expected before anything was measured.
+    fn rates(self) -> Rates {
+        match self {
+            Self::Compress(Effort::Fast) => COMPRESS,
+            Self::Compress(_) => Rates { thread: COMPRESS.thread * MORE_EFFORT, ..COMPRESS },
+            Self::CompressLossless => COMPRESS_LOSSLESS,
+            Self::Decompress(Target::Writer) => DECOMPRESS,
+            Self::Decompress(Target::Memory) => DECOMPRESS_TO_MEMORY,
+            Self::DecompressLossless(target) => Rates { thread: LOSSLESS_THREAD, ..Self::Decompress(target).rates() },
         }
     }
 }
@@ -219,11 +259,13 @@ mod tests {
             let (cpu, gpu) = Measurements::default().estimates(work, bytes, threads);
             gpu < cpu
         };
-        for work in [Work::Compress(Effort::Fast), Work::Decompress] {
+        for work in [Work::Compress(Effort::Fast), Work::Decompress(Target::Writer)] {
             assert!(!faster(work, 100 << 20, 1) && !faster(work, 0, 1) && faster(work, 4 << 30, 1));
             assert!(!faster(work, 4 << 30, 16));
         }
-        for work in [Work::CompressLossless, Work::DecompressLossless] {
+        let to_memory = Work::Decompress(Target::Memory);
+        assert!(!faster(to_memory, 100 << 20, 1) && faster(to_memory, 1 << 30, 1) && !faster(to_memory, 1 << 30, 16));
+        for work in [Work::CompressLossless, Work::DecompressLossless(Target::Writer)] {
             assert!(!faster(work, 100 << 20, 1) && faster(work, 4 << 30, 1) && !faster(work, 1 << 30, 16));
         }
         let compress = Work::Compress(Effort::Fast);

@@ -17,7 +17,7 @@ use syncline_core::mem::scatter::{ChunkSink, Scatter, Unwritten};
 use syncline_core::pipeline::{self, DecodeScratch, Destination, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
-use crate::backend::{Choice, Execution, Stopwatch, Work, decode_obstacle};
+use crate::backend::{Choice, Execution, Stopwatch, Target, Work, decode_obstacle};
 use crate::description::Description;
 use crate::devices::Backend;
 use crate::gpu_backend::Decompression;
@@ -185,7 +185,7 @@ impl<S: ReadAt> StreamFile<S> {
             )));
         }
         let turns = Turns::new(sink);
-        let execution = self.on_gpus(&self.geometry.whole(), 0, options, |gpus| {
+        let execution = self.on_gpus(&self.geometry.whole(), Target::Writer, 0, options, |gpus| {
             let put = |_: usize, first: u64, bytes: &[u8]| {
                 turns.turn(|sink| sink.write_all_at(bytes, offset + first * element as u64))
             };
@@ -231,10 +231,10 @@ impl<S: ReadAt> StreamFile<S> {
     /// [`Error::InvalidArgument`] if the region is outside of the array; [`Error::Gpu`] if a requested GPU cannot be
     /// used.
     pub fn execution(&self, region: &[Range<u64>], options: &DecompressOptions) -> Result<Execution> {
-        Ok(self.choose(&self.geometry.region(region)?, options)?.execution())
+        Ok(self.choose(&self.geometry.region(region)?, Target::Memory, options)?.execution())
     }
 
-    fn choose(&self, region: &Region, options: &DecompressOptions) -> Result<Choice> {
+    fn choose(&self, region: &Region, target: Target, options: &DecompressOptions) -> Result<Choice> {
         let bytes = region.len() * self.header.element_type.size() as u64;
         let tasks = self.tasks();
         let threads = match useful_threads(threads_for(tasks, options.threads()), tasks) {
@@ -242,7 +242,7 @@ impl<S: ReadAt> StreamFile<S> {
             threads => threads,
         };
         let obstacle = decode_obstacle(&self.header);
-        Choice::new(options.backend(), Work::decompression(&self.header), bytes, threads, obstacle)
+        Choice::new(options.backend(), Work::decompression(&self.header, target), bytes, threads, obstacle)
     }
 
     /// Returns the threads that can be useful.
@@ -269,11 +269,12 @@ impl<S: ReadAt> StreamFile<S> {
     fn on_gpus(
         &self,
         region: &Region,
+        target: Target,
         output: u64,
         options: &DecompressOptions,
         work: impl FnOnce(&mut Decompression<'_>) -> Result<()>,
     ) -> Result<Execution> {
-        let choice = self.choose(region, options)?;
+        let choice = self.choose(region, target, options)?;
         let Some(gpus) = &choice.gpus else { return Ok(choice.execution()) };
         let limit = options.memory_limit().map(|limit| limit.saturating_sub(output));
         let done = Decompression::new(gpus, &self.source, region, limit).map(|mut gpus| work(&mut gpus));
@@ -318,8 +319,8 @@ impl<S: ReadAt> StreamFile<S> {
         let pool = self.pool(options)?;
         let element = self.header.element_type.size();
         let out_bytes = region.len() * element as u64;
-        let stopwatch = Stopwatch::start(Work::decompression(&self.header), out_bytes);
-        let execution = self.on_gpus(&region, out_bytes, options, |gpus| {
+        let stopwatch = Stopwatch::start(Work::decompression(&self.header, Target::Memory), out_bytes);
+        let execution = self.on_gpus(&region, Target::Memory, out_bytes, options, |gpus| {
             let meter = Meter::new(&options.progress, region.len());
             self.fill_from_gpus(out.bytes(), gpus, &pool, &meter)
         })?;
