@@ -8,6 +8,11 @@ use syncline_core::pipeline::ElementSource;
 use crate::io::ReadAt;
 use crate::ring::Ring;
 
+/// Bytes of a gap between the rows of a box that is read, too: to read it takes less time than a call for each row.
+const LARGEST_GAP: usize = 1 << 12;
+/// Bytes of a box with its gaps.
+const MOST_WITH_GAPS: usize = 1 << 22;
+
 /// An array of little-endian elements that starts at a byte offset of a source.
 pub(crate) struct ArraySource<'a, S: ?Sized> {
     source: &'a S,
@@ -59,21 +64,25 @@ impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
 impl<S: ReadAt + ?Sized> ArraySource<'_, S> {
     /// Copies the box of a run to the buffer.
     fn copied<'b>(&self, geometry: &Geometry, run: &[Tile], buffer: &'b mut Vec<u8>) -> Result<Window<'b>> {
-        // Each run has its own box: where it spans whole rows of x, they are read at once.
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let [planes, rows, _] = first.extent;
-        let width = last.origin[3] + last.extent[2] as u64 - first.origin[3];
-        let row_bytes = (width * self.element_size) as usize;
-        buffer.resize(planes * rows * row_bytes, 0);
-        let rows_at_once = if width == geometry.dims()[3] { rows } else { 1 };
-        for (i, part) in buffer.chunks_exact_mut(rows_at_once * row_bytes).enumerate() {
+        let size = self.element_size as usize;
+        let width = (last.origin[3] + last.extent[2] as u64 - first.origin[3]) as usize;
+        let row = geometry.dims()[3] as usize;
+        // Each run has its own box, whose planes are read at once, with what is between its rows if that is not much.
+        let with_gaps = (planes * rows * size).saturating_mul(row);
+        let is_whole = width == row || ((row - width) * size <= LARGEST_GAP && with_gaps <= MOST_WITH_GAPS);
+        let (pitch, rows_at_once) = if is_whole { (row, rows) } else { (width, 1) };
+        buffer.resize(planes * rows * pitch * size, 0);
+        for (i, part) in buffer.chunks_exact_mut(rows_at_once * pitch * size).enumerate() {
             let row = i * rows_at_once;
             let [b, z, y, x] = first.origin;
             let element = geometry.element([b, z + (row / rows) as u64, y + (row % rows) as u64, x]);
-            self.source.read_exact_at(part, self.offset + element * self.element_size)?;
+            let needed = ((rows_at_once - 1) * pitch + width) * size;
+            self.source.read_exact_at(&mut part[..needed], self.offset + element * self.element_size)?;
         }
         let [b, z, y, x] = first.origin;
-        let own = [0, rows as u64 * width, width];
+        let own = [0, (rows * pitch) as u64, pitch as u64];
         Ok(Window::new(buffer, b * own[0] + z * own[1] + y * own[2] + x, own))
     }
 }

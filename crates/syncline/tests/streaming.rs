@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{repair_checksums, smooth};
 use syncline::{
     Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, ElementType, Error, Fill, IndexKind,
-    Reader, SequentialReader, Shape, StreamFile, Writer, compress, compress_from, decompress,
+    ReadAt, Reader, SequentialReader, Shape, StreamFile, Writer, compress, compress_from, decompress,
 };
 
 fn field(extents: &[u64]) -> (Vec<f32>, Vec<u8>) {
@@ -204,6 +204,37 @@ fn memory_limits_are_respected() {
     let options = CompressOptions::default().with_memory_limit(32 << 20).with_threads(1);
     let result = compress(&ArrayView::new(&noise, &[5 << 20]).unwrap(), &options);
     assert!(matches!(result, Err(Error::MemoryLimit { .. })));
+}
+
+/// A source that counts how often it is read.
+struct Counted(Vec<u8>, AtomicU64);
+
+impl ReadAt for Counted {
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read_exact_at(buffer, offset)
+    }
+}
+
+#[test]
+fn rows_of_tiles_and_of_samples_are_read_many_at_a_time() {
+    const EXTENTS: [u64; 3] = [100, 200, 192];
+    let (values, bytes) = field(&EXTENTS);
+    let rows = EXTENTS[0] * EXTENTS[1];
+    for (effort, most) in [(Effort::Balanced, rows / 10), (Effort::Fast, rows / 2)] {
+        let options = CompressOptions::new(Bound::Rel(1e-4)).with_effort(effort).with_threads(1);
+        let expected = compress(&ArrayView::new(&values, &EXTENTS).unwrap(), &options).unwrap();
+        let source = Counted(bytes.clone(), AtomicU64::new(0));
+        let (shape, mut stream) = (Shape::new(&EXTENTS).unwrap(), Vec::new());
+        compress_from(&source, 0, ElementType::F32, shape, &options, &mut stream).unwrap();
+        assert!(stream == expected, "{effort:?}");
+        let reads = source.1.into_inner();
+        assert!(reads <= most, "{effort:?}: {reads} of {rows} rows");
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) fn choose<T: Real>(
         let side = balanced_extent(whole, piece_log2);
         let extent: [usize; 3] = std::array::from_fn(|axis| side[axis].min(tile.extent[axis]));
         let piece = tile.part(std::array::from_fn(|axis| (tile.extent[axis] - extent[axis]) / 2), extent);
-        let window = source.window(geometry, std::slice::from_ref(tile), bytes)?;
+        let window = source.window(geometry, std::slice::from_ref(&piece), bytes)?;
         let mut x = vec![T::from_bits(0); piece.len()];
         coder.elements.gather(&window, &piece, &mut x);
         pieces.push((x, extent));
