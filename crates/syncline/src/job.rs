@@ -56,7 +56,9 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let array = ArraySource::new(source, offset, element_type);
     let work = Work::compression(options);
     let stopwatch = Stopwatch::start(work, bytes);
-    let mut choice = Choice::new(options.backend(), work, bytes, pool.threads(), encode_obstacle(options))?;
+    // A thread codes a chunk.
+    let threads = pool.threads().min(usize::try_from(geometry.chunks()).unwrap_or(usize::MAX)).max(1);
+    let mut choice = Choice::new(options.backend(), work, bytes, threads, encode_obstacle(options))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {
@@ -86,7 +88,6 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
             Err(error) => return Err(error),
         }
     }
-    let threads = pool.threads();
     let mut job = Job {
         geometry,
         header,

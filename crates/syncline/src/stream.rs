@@ -238,7 +238,7 @@ impl<S: ReadAt> StreamFile<S> {
         let bytes = region.len() * self.header.element_type.size() as u64;
         let tasks = self.tasks();
         let threads = match useful_threads(threads_for(tasks, options.threads()), tasks) {
-            0 => all_threads(),
+            0 => useful_threads(all_threads(), tasks),
             threads => threads,
         };
         let obstacle = decode_obstacle(&self.header);

@@ -96,7 +96,10 @@ pub fn decode_mutants(rounds: usize, seed: u64) -> usize {
 
 #[test]
 fn damaged_blocks_are_refused_or_decoded() {
-    let (rounds, seed) = (4000, 7);
+    // More of them: SYNCLINE_MUTANTS=1000000.
+    let requested = std::env::var("SYNCLINE_MUTANTS").ok();
+    let rounds = requested.map_or(4000, |number| number.parse().expect("SYNCLINE_MUTANTS is a number"));
+    let seed = 7;
     let refused = decode_mutants(rounds, seed);
     // Few damages of codes stay unnoticed, because states and words have to end exactly.
     assert!(refused > rounds / 2 && refused < rounds, "{refused}");

@@ -37,8 +37,8 @@ impl Measured {
         self.gpu_call.unwrap_or(GPU_CALL) + bytes as f64 / self.gpu.unwrap_or(rates.gpu)
     }
 
-    /// Returns the estimated seconds until a GPU has started. A start pays as soon as the CPU has lost as much: whatever
-    /// comes then, the start and the loss together are at most twice what is least.
+    /// Returns the estimated seconds until a GPU has started. A start pays as soon as the CPU has lost as much:
+    /// whatever comes then, the start and the loss together are at most twice what is least.
     fn start(&self) -> f64 {
         if self.has_started { 0.0 } else { (GPU_START - self.lost).max(0.0) }
     }

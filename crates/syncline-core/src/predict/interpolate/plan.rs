@@ -266,8 +266,8 @@ fn levels(extent: usize) -> Vec<usize> {
     levels
 }
 
-/// Returns the neighbors of a position along an axis, ascending, with their weights: those of the polynomial through the
-/// neighbors. A neighbor that does not exist is the one next to it with a weight of 0.
+/// Returns the neighbors of a position along an axis, ascending, with their weights: those of the polynomial through
+/// the neighbors. A neighbor that does not exist is the one next to it with a weight of 0.
 fn neighbors<T: Real>(at: usize, distance: usize, extent: usize, is_cubic: bool) -> [(usize, T); MOST_NEIGHBORS] {
     let last = extent - 1;
     let (before, after) = (at - distance, (at + distance).min(last));
