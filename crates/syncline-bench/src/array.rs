@@ -177,9 +177,10 @@ fn scaled(values: &[f32], element: ElementType) -> Vec<u8> {
     values.par_iter().flat_map_iter(|value| bits(value).to_le_bytes().into_iter().take(element.size())).collect()
 }
 
-/// Reads a number of MiB, which need not be whole.
-fn size(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|size| (0.001..=65536.0).contains(size)).ok_or("use a number from 0.001 to 65536".into())
+/// Reads a number of MiB, which need not be whole, and returns the bytes.
+pub fn bytes_of_mebibytes(text: &str) -> Result<usize, String> {
+    let size = text.parse().ok().filter(|size| (0.001..=65536.0).contains(size));
+    size.map(|size: f64| (size * f64::from(1 << 20)) as usize).ok_or("use a number from 0.001 to 65536".into())
 }
 
 /// Arguments that select arrays.
@@ -195,8 +196,8 @@ pub struct Selection {
     #[arg(long, value_name = "FOLDER", default_value = "data")]
     data: PathBuf,
     /// Approximate maximum MiB of each generated array, such as 0.04 for small calls [default: its own size]
-    #[arg(long, value_parser = size)]
-    mebibytes: Option<f64>,
+    #[arg(long, value_parser = bytes_of_mebibytes)]
+    mebibytes: Option<usize>,
     /// Repeat each array along its slowest axis until it has so many MiB
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1 << 16))]
     at_least: u32,
@@ -220,7 +221,7 @@ impl Selection {
             match name {
                 "real" => self.files(File::is_float)?.iter().try_for_each(|f| visit(self.load(f)?))?,
                 "columns" => self.files(File::is_column)?.iter().try_for_each(|f| visit(self.load(f)?))?,
-                _ => match Array::generate(name, self.mebibytes.map(|most| (most * f64::from(1 << 20)) as usize)) {
+                _ => match Array::generate(name, self.mebibytes) {
                     Some(array) => visit(array.repeated((self.at_least as usize) << 20))?,
                     None => visit(self.load(&self.find(name)?)?)?,
                 },

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use syncline::{Backend, Effort, ElementType};
 
-use syncline_bench::array::{Array, Selection};
+use syncline_bench::array::{Array, Selection, bytes_of_mebibytes};
 use syncline_bench::clock::Clock;
 use syncline_bench::codec::{self, Codec, Variant};
 use syncline_bench::cpu::{self, Method};
@@ -193,8 +193,8 @@ enum Part {
 struct Generate {
     /// The array, as for --fields of the other commands
     name: String,
-    /// Approximate maximum size in MiB [default: its own size]
-    #[arg(long)]
+    /// Approximate maximum size in MiB, such as 0.04 [default: its own size]
+    #[arg(long, value_parser = bytes_of_mebibytes)]
     mebibytes: Option<usize>,
     /// File to write [default: the name with its type, such as nyx.f32]
     #[arg(short, long)]
@@ -419,7 +419,7 @@ fn papers(arguments: &Papers, records: &mut Records) -> Result<()> {
 
 fn generate(arguments: &Generate) -> Result<()> {
     let Generate { name, mebibytes, output } = arguments;
-    let array = Array::generate(name, mebibytes.map(|most| most << 20));
+    let array = Array::generate(name, *mebibytes);
     let array = array.with_context(|| format!("there is no array '{name}'; `lossy --help` lists them"))?;
     let path = output.clone().unwrap_or_else(|| format!("{name}.{}", array.element).into());
     fs::write(&path, &array.bytes).with_context(|| format!("cannot write {}", path.display()))?;

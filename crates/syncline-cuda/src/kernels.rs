@@ -125,6 +125,7 @@ const FILES: &[Source] = headers![
     "quantize/quantize.cuh",
     "quantize/stored.cuh",
     "quantize/tile.cuh",
+    "quantize/tile_info.cuh",
     "strips/alphabet.cuh",
     "strips/bits.cuh",
     "strips/code_lengths.cuh",

@@ -18,7 +18,7 @@ use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
 use crate::io::ReadAt;
 use crate::options::{CompressOptions, Meter};
-use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, check_memory, threads_for, with_kept};
+use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, check_memory, threads_for, useful_threads, with_kept};
 use crate::range::{SCAN_PART, resolve_by_scan};
 use crate::source::ArraySource;
 
@@ -57,7 +57,7 @@ pub(crate) fn compress_array<S: ReadAt + ?Sized, W: Write>(
     let work = Work::compression(options);
     let stopwatch = Stopwatch::start(work, bytes);
     // A thread codes a chunk.
-    let threads = pool.threads().min(usize::try_from(geometry.chunks()).unwrap_or(usize::MAX)).max(1);
+    let threads = useful_threads(pool.threads(), geometry.chunks());
     let mut choice = Choice::new(options.backend(), work, bytes, threads, encode_obstacle(options))?;
     let gpus = choice.gpus.take();
     let mut gpu = None;

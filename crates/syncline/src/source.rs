@@ -68,11 +68,11 @@ impl<S: ReadAt + ?Sized> ArraySource<'_, S> {
         let [planes, rows, _] = first.extent;
         let size = self.element_size as usize;
         let width = (last.origin[3] + last.extent[2] as u64 - first.origin[3]) as usize;
-        let row = geometry.dims()[3] as usize;
+        let whole_row = geometry.dims()[3] as usize;
         // Each run has its own box, whose planes are read at once, with what is between its rows if that is not much.
-        let with_gaps = (planes * rows * size).saturating_mul(row);
-        let is_whole = width == row || ((row - width) * size <= LARGEST_GAP && with_gaps <= MOST_WITH_GAPS);
-        let (pitch, rows_at_once) = if is_whole { (row, rows) } else { (width, 1) };
+        let with_gaps = (planes * rows * size).saturating_mul(whole_row);
+        let is_whole = width == whole_row || ((whole_row - width) * size <= LARGEST_GAP && with_gaps <= MOST_WITH_GAPS);
+        let (pitch, rows_at_once) = if is_whole { (whole_row, rows) } else { (width, 1) };
         buffer.resize(planes * rows * pitch * size, 0);
         for (i, part) in buffer.chunks_exact_mut(rows_at_once * pitch * size).enumerate() {
             let row = i * rows_at_once;

@@ -148,7 +148,7 @@ __device__ inline void cost_of_tile(TileWork &work, uint32_t number, uint32_t al
 #if !LOGARITHM
     if (scheme != 0) {
         uint32_t cost = ~0u, missed;
-        if ((work.quantized.info & INFO_EMPTY) == 0) {
+        if (!tile_is_empty(work.quantized.info)) {
             cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, scheme), missed);
         }
         put(strips::PREDICTORS + number - 1, cost);

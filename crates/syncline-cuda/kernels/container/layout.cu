@@ -82,13 +82,13 @@ __device__ inline void pack_tile(Shared &shared, uint32_t tile, uint32_t tiles, 
         put_bits(shared.predictors, 2 * varying, tile_predictor(info));
         put_bits(shared.classes, 2 * varying, tile_class(info));
     }
-    put_bits(shared.masks, 4 * tile, tile_mask(info));
+    put_bits(shared.masks, 4 * tile, tile_mask_and_pattern(info));
     put_bits(shared.signs, 2 * tile, tile_sign(info));
-    const uint32_t flags = (tile_mask_kind(info) != 0 ? FLAG_MASKS : 0) | (tile_sign(info) != 0 ? FLAG_SIGNS : 0);
+    const uint32_t flags = (tile_mask(info) != 0 ? FLAG_MASKS : 0) | (tile_sign(info) != 0 ? FLAG_SIGNS : 0);
     if (flags != 0) {
         atomicOr(&shared.flags, flags);
     }
-    if (tile_mask_kind(info) == KIND_BITMAP || tile_sign(info) == KIND_BITMAP) {
+    if (tile_bitmaps(info) != 0) {
         shared.bitmaps = 1;
     }
 }

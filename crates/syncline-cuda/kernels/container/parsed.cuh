@@ -7,6 +7,7 @@
 #include "device/warp.cuh"
 #include "container/structs.cuh"
 #include "format/constants.cuh"
+#include "quantize/tile_info.cuh"
 #include "strips/constants.cuh"
 
 using format::KIND_BLOCKS;
@@ -24,19 +25,6 @@ constexpr uint32_t PARSE_PLAN = 2048, PARSE_SIZES = 4096, PARSE_ANCHORS = 8192, 
 
 // Bits of a decoding table's index, and its entries.
 constexpr uint32_t STRIP_TABLE = 1u << strips::MAX_LENGTH;
-
-// Bit fields of a tile's info.
-__device__ inline bool tile_is_constant(uint32_t info) { return info & 1; }
-__device__ inline uint32_t tile_predictor(uint32_t info) { return info >> 1 & 3; }
-__device__ inline uint32_t tile_class(uint32_t info) { return info >> 3 & 3; }
-// 0: nothing, 1: everything, 2: a bitmap.
-__device__ inline uint32_t tile_mask(uint32_t info) { return info >> 5 & 3; }
-__device__ inline uint32_t tile_pattern(uint32_t info) { return info >> 7 & 3; }
-__device__ inline uint32_t tile_sign(uint32_t info) { return info >> 9 & 3; }
-// Bitmaps of a tile.
-__device__ inline uint32_t tile_bitmaps(uint32_t info) {
-    return (tile_mask(info) == 2 ? 1 : 0) + (tile_sign(info) == 2 ? 1 : 0);
-}
 
 // Returns whether parsing found nothing wrong with a chunk of the lane's own.
 __device__ inline bool own_chunk_is_valid(const Parsed &parsed, uint32_t chunk) {

@@ -3,6 +3,7 @@
 #include "container/structs.cuh"
 #include "format/constants.cuh"
 #include "geometry.cuh"
+#include "quantize/tile_info.cuh"
 #include "strips/constants.cuh"
 #include "strips/structs.cuh"
 
@@ -25,24 +26,10 @@ constexpr uint32_t CHECKSUM_OF_RECORD_BYTES = 8, CHECKSUM_OF_RECORD_AT = RECORD_
 constexpr uint32_t STATUS_NO_ROOM = 2;
 // Flags of the section of tiles.
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
-// The kind of a mask or of signs with a bitmap.
-constexpr uint32_t KIND_BITMAP = 2;
-
-// Bit fields of a tile's info.
-__device__ inline bool tile_is_constant(uint32_t info) { return info & 1; }
-__device__ inline uint32_t tile_predictor(uint32_t info) { return info >> 1 & 3; }
-__device__ inline uint32_t tile_class(uint32_t info) { return info >> 3 & 3; }
-// The kind of the mask and, above it, the pattern, as in section 0.
-__device__ inline uint32_t tile_mask(uint32_t info) { return info >> 5 & 15; }
-__device__ inline uint32_t tile_mask_kind(uint32_t info) { return info >> 5 & 3; }
-__device__ inline uint32_t tile_sign(uint32_t info) { return info >> 9 & 3; }
-__device__ inline bool tile_is_empty(uint32_t info) { return info >> 11 & 1; }
-__device__ inline uint32_t tile_verbatim(uint32_t info) { return info >> 12; }
 
 // Returns the strips of a tile.
 __device__ inline uint32_t strips_of(uint32_t info, uint32_t elements) {
-    const uint32_t bitmaps = (tile_mask_kind(info) == KIND_BITMAP) + (tile_sign(info) == KIND_BITMAP);
-    return bitmaps * ceil_div(elements, strips::BITS_OF_BITMAP_STRIP) +
+    return tile_bitmaps(info) * ceil_div(elements, strips::BITS_OF_BITMAP_STRIP) +
            (tile_is_constant(info) ? 0 : ceil_div(elements, strips::STRIP_LEN));
 }
 

@@ -95,7 +95,7 @@ __device__ inline CodedTile predict_tile(TileWork &work, const ChunkChoice &choi
     coded.is_constant = coded.cost == 0;
     coded.cost += verbatim_cost(coded.verbatim);
 #if !LOGARITHM
-    if (choice.scheme != 0 && coded.cost > 0 && (work.quantized.info & INFO_EMPTY) == 0) {
+    if (choice.scheme != 0 && coded.cost > 0 && !tile_is_empty(work.quantized.info)) {
         uint32_t verbatim;
         const uint32_t cost = work.interpolate(plans, plan_of(plans, geometry, work.tile, choice.scheme), verbatim);
         if (cost < coded.cost) {

@@ -9,6 +9,7 @@
 #include "geometry.cuh"
 #include "quantize/math.cuh"
 #include "quantize/stored.cuh"
+#include "quantize/tile_info.cuh"
 
 using format::MAX_PATTERNS;
 
@@ -82,17 +83,3 @@ __device__ inline double squared_error(const Step &step, Element x, Element back
     error = fmin(fmax(error, -32768.0), 32768.0);
     return error * error;
 }
-
-// Bit fields of the info of a tile: `TileFacts` in src/strips/structs.rs.
-constexpr uint32_t INFO_CONSTANT = 1;
-constexpr uint32_t INFO_PREDICTOR = 1; // shifts from here on
-constexpr uint32_t INFO_CLASS = 3;
-constexpr uint32_t INFO_MASK = 5;
-constexpr uint32_t INFO_PATTERN = 7;
-constexpr uint32_t INFO_SIGN = 9;
-constexpr uint32_t INFO_EMPTY = 1u << 11; // no element is valid
-constexpr uint32_t INFO_VERBATIM = 12;
-
-constexpr uint32_t KIND_NONE = 0;
-constexpr uint32_t KIND_ALL = 1;
-constexpr uint32_t KIND_BITMAP = 2;

@@ -9,8 +9,8 @@ struct TileStrips {
     // `info` has the kinds of mask and signs.
     __device__ inline TileStrips(uint32_t elements, uint32_t info, bool is_constant) {
         const uint32_t of_bitmap = ceil_div(elements, strips::BITS_OF_BITMAP_STRIP);
-        of_mask = (info >> INFO_MASK & 3) == KIND_BITMAP ? of_bitmap : 0;
-        of_signs = (info >> INFO_SIGN & 3) == KIND_BITMAP ? of_bitmap : 0;
+        of_mask = tile_mask(info) == KIND_BITMAP ? of_bitmap : 0;
+        of_signs = tile_sign(info) == KIND_BITMAP ? of_bitmap : 0;
         of_codes = is_constant ? 0 : ceil_div(elements, STRIP_LEN);
     }
     __device__ inline uint32_t of_bitmaps() const { return of_mask + of_signs; }

@@ -12,7 +12,7 @@ use super::structs::{LaunchArguments, Values};
 use crate::container::structs::ParsedArgument;
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
-use crate::error::{DriverContext, Result};
+use crate::error::Result;
 use crate::geometry::DeviceGeometry;
 use crate::predict::{lines, points, whole_tiles};
 
@@ -147,14 +147,6 @@ impl UnitFormat {
         ];
         numbers.map(|(name, number)| (name, number as u64)).to_vec()
     }
-
-    /// Returns the tables of schemes.
-    fn tables(self) -> Result<&'static [u32]> {
-        match self.format.logarithm {
-            true => Ok(&[0]), // Logarithms are not interpolated.
-            false => whole_tiles::tables(self.axes, self.format.value_bytes() as u32),
-        }
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -181,8 +173,9 @@ impl UnitDecoder {
         let format = Format::new(header, tiling)?;
         let format = UnitFormat::new(format, tiling.axes() as u32, device.info().shared_memory_per_block);
         let Some(format) = format else { return Ok(None) };
-        let (kernels, tables) = (Kernels::load(device, format)?, format.tables()?);
-        let schemes = stream.clone_htod(tables).allocating(size_of_val(tables) as u64)?;
+        let kernels = Kernels::load(device, format)?;
+        let Format { logarithm, .. } = format.format;
+        let schemes = whole_tiles::copied(stream, format.axes, format.format.value_bytes() as u32, logarithm)?;
         Ok(Some(Self { kernels, format, schemes }))
     }
 

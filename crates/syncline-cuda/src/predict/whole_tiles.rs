@@ -1,9 +1,11 @@
 //! Tables of the schemes of whole ordinary tiles. They are the same for all arrays, and are made once.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+
+use cudarc::driver::{CudaSlice, CudaStream};
 
 use super::{lines, points};
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, DriverContext, Result};
 
 type Tables = LazyLock<Option<Vec<u32>>>;
 
@@ -18,7 +20,7 @@ static LINES_OF_DOUBLES: Tables = LazyLock::new(|| points::tables::<f64>(1));
 ///
 /// # Errors
 /// [`CudaError::InvalidArgument`] if a scheme has not the form that kernels need.
-pub fn tables(axes: u32, value_bytes: u32) -> Result<&'static [u32]> {
+fn tables(axes: u32, value_bytes: u32) -> Result<&'static [u32]> {
     let tables = match (axes, value_bytes) {
         (3, _) => &CUBES,
         (2, 4) => &SQUARES_OF_FLOATS,
@@ -27,6 +29,17 @@ pub fn tables(axes: u32, value_bytes: u32) -> Result<&'static [u32]> {
         _ => &LINES_OF_DOUBLES,
     };
     tables.as_deref().ok_or_else(|| CudaError::invalid("schemes are not as the kernels need them"))
+}
+
+/// Copies the tables of all schemes to the device, for tiles that extend along `axes` axes and whose values have
+/// `value_bytes` bytes. Logarithms are not interpolated, and have one word instead.
+///
+/// # Errors
+/// [`CudaError::InvalidArgument`] if a scheme has not the form that kernels need; [`CudaError::OutOfMemory`];
+/// [`CudaError::Driver`].
+pub fn copied(stream: &Arc<CudaStream>, axes: u32, value_bytes: u32, logarithm: bool) -> Result<CudaSlice<u32>> {
+    let tables = if logarithm { &[0] } else { tables(axes, value_bytes)? };
+    stream.clone_htod(tables).allocating(size_of_val(tables) as u64)
 }
 
 #[cfg(test)]

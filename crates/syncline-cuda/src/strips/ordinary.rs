@@ -13,7 +13,7 @@ use super::encoder::Work;
 use super::structs::{ChunkChoice, TileOutputs};
 use crate::device::{Device, Grid, Specialization};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
-use crate::error::{DriverContext, Result};
+use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::predict::{lines, points, whole_tiles};
 use crate::quantize::compiled_types;
@@ -99,13 +99,9 @@ impl OrdinaryShape {
         all
     }
 
-    /// Returns the tables of all schemes.
+    /// Copies the tables of all schemes to the device.
     pub fn tables(self, stream: &Arc<CudaStream>) -> Result<CudaSlice<u32>> {
-        let tables = match self.logarithm {
-            true => &[0], // Logarithms are not interpolated.
-            false => whole_tiles::tables(self.axes, self.value_bytes())?,
-        };
-        stream.clone_htod(tables).doing("copying the tables of schemes")
+        whole_tiles::copied(stream, self.axes, self.value_bytes(), self.logarithm)
     }
 
     /// Warps of a block: as many as registers suffice for, and shared memory.

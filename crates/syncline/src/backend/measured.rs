@@ -1,6 +1,6 @@
 //! How long the work of this process took, for estimates of the next.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::{Execution, GPU_CALL, GPU_START, Rates, Work};
@@ -29,7 +29,7 @@ struct Measured {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measurements([Measured; Work::KINDS]);
 
-static MEASUREMENTS: Mutex<Option<Measurements>> = Mutex::new(None);
+static MEASUREMENTS: LazyLock<Mutex<Measurements>> = LazyLock::new(Mutex::default);
 
 impl Measured {
     /// Returns the estimated seconds on a GPU that has started.
@@ -37,8 +37,8 @@ impl Measured {
         self.gpu_call.unwrap_or(GPU_CALL) + bytes as f64 / self.gpu.unwrap_or(rates.gpu)
     }
 
-    /// Returns the estimated seconds until a GPU has started. A start pays as soon as the CPU has lost as much:
-    /// whatever comes then, the start and the loss together are at most twice what is least.
+    /// Returns the seconds of a GPU's start that still count: what the CPU has lost is taken off, so that a process
+    /// with many small calls starts a GPU in the end. Whatever calls follow, this costs at most twice the best choice.
     fn start(&self) -> f64 {
         if self.has_started { 0.0 } else { (GPU_START - self.lost).max(0.0) }
     }
@@ -47,7 +47,7 @@ impl Measured {
 impl Measurements {
     /// Returns what was measured so far.
     pub(super) fn so_far() -> Self {
-        MEASUREMENTS.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_default()
+        *MEASUREMENTS.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the estimated seconds for `bytes` bytes of elements on this number of threads, and on a GPU. The latter
@@ -100,7 +100,7 @@ impl Stopwatch {
         let seconds = self.start.elapsed().as_secs_f64();
         let threads = (!execution.on_gpu()).then_some(threads);
         let mut all = MEASUREMENTS.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get_or_insert_default().add(self.work, self.bytes, seconds, threads);
+        all.add(self.work, self.bytes, seconds, threads);
     }
 }
 
