@@ -157,6 +157,9 @@ struct Stages {
     /// Efforts of Syncline, on a GPU: `fast` has the stages of tiles, and `balanced` those of blocks
     #[arg(long, value_delimiter = ',', default_value = "balanced,fast", value_parser = parse_effort)]
     effort: Vec<Effort>,
+    /// Without loss instead of with a bound, on a GPU
+    #[arg(long)]
+    lossless: bool,
     /// Runs to time
     #[arg(long, default_value_t = 15)]
     runs: usize,
@@ -379,7 +382,7 @@ fn regions(arguments: &Ratio, records: &mut Records) -> Result<()> {
 }
 
 fn stages(arguments: &Stages, records: &mut Records) -> Result<()> {
-    let Stages { arrays, device, rel, effort, runs } = arguments;
+    let Stages { arrays, device, rel, effort, lossless, runs } = arguments;
     if *device == Place::Host(Backend::Cpu) {
         stages::tiles_on_cpu(*runs, records)?;
         return stages::huffman_on_cpu(*runs, records);
@@ -387,6 +390,9 @@ fn stages(arguments: &Stages, records: &mut Records) -> Result<()> {
     ensure!(*device == Place::DeviceMemory, "stages are measured with --device gpu or cpu");
     ensure!(!effort.contains(&Effort::Best), "best has the stages of balanced or fast, which a sample chooses");
     let gpu = Gpu::open(*runs)?;
+    if *lossless {
+        return arrays.visit(&FIELDS, |array| gpu.measure_lossless_stages(&array, records));
+    }
     arrays.visit(&FIELDS, |array| effort.iter().try_for_each(|&one| gpu.measure_stages(&array, one, *rel, records)))
 }
 

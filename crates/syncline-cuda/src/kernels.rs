@@ -99,6 +99,7 @@ const FILES: &[Source] = headers![
     "lossless/bins.cuh",
     "lossless/code_tile.cuh",
     "lossless/number.cuh",
+    "lossless/own_codes.cuh",
     "lossless/record_headers.cuh",
     "lossless/words.cuh",
     "lzss/decode.cuh",

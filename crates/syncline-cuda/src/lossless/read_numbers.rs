@@ -38,6 +38,7 @@ declare_kernels! {
     /// The kernel of `kernels/lossless/numbers_restore.cu`.
     struct RestoreKernels in "lossless/numbers_restore.cu", of (element: ElementType) {
         with THREADS = RESTORE_THREADS;
+        with TILES = RESTORE_TILES;
         with ELEMENT_BYTES = element.size() as u32;
         with FLOATS = element.is_float();
         fn numbers_restore(
@@ -49,8 +50,11 @@ declare_kernels! {
     }
 }
 
-/// Threads of a block with one tile per warp. Blocks are small, because a tile takes up to 8 KiB of shared memory.
+/// Threads of a block with one tile per warp at a time. Blocks are small, because a tile takes up to 10 KiB of shared
+/// memory.
 const RESTORE_THREADS: u32 = 128;
+/// Tiles of a warp, one after another, because a block first copies the bins of its chunk.
+const RESTORE_TILES: u32 = 2;
 /// Bits of a chunk's status: a Huffman stream of its numbers is damaged, or its raw bits are.
 pub(super) const STATUS_STREAMS: u32 = 8;
 /// See [`STATUS_STREAMS`]; `WRONG_RAW_BITS` in `numbers_restore.cu`.
@@ -223,7 +227,10 @@ impl NumberDecoder {
     ) -> Result<()> {
         let Destination { tiles, batch, range, output, first_element } = destination;
         let Some((_, kernels)) = self.kernels.as_ref().filter(|_| !range.is_empty()) else { return Ok(()) };
-        let grid = Grid::new((range.end - range.start).div_ceil(RESTORE_THREADS / 32), RESTORE_THREADS);
+        let chunk_tiles = tiles.geometry().chunk_tiles();
+        let chunks = (range.end - 1) / chunk_tiles + 1 - range.start / chunk_tiles;
+        let blocks = chunk_tiles.min(batch.tiles()).div_ceil(RESTORE_TILES * RESTORE_THREADS / 32);
+        let grid = Grid::new(chunks * blocks, RESTORE_THREADS);
         // SAFETY: parsing has checked what the descriptions of chunks and tiles say against the records, and the
         // decoded streams have all symbols that these count; those of damaged streams are not read. The output contains
         // the tiles.
