@@ -2,6 +2,7 @@
 //
 // Axes are b, z, y, x, slowest first. Tile and element numbers have 64 bits; 32 bits are enough within a chunk.
 #pragma once
+#include "format/constants.cuh"
 #include "geometry/structs.cuh"
 
 // Division by an invariant divisor (Granlund and Montgomery 1994), exact for every dividend.
@@ -23,6 +24,16 @@ struct Tile {
     uint32_t nz, ny, nx;      // extents, clipped at the array's edges; at least 1
 
     __device__ inline uint32_t elements() const { return nz * ny * nx; }
+};
+
+// Division of numbers of elements in a tile, all below MAX_TILE_ELEMENTS, by an extent of it.
+struct TileDivisor {
+    uint32_t reciprocal;
+
+    // Rounding errors are below an extent for each unit of a dividend, together below 2^20.
+    static_assert(format::MAX_TILE_ELEMENTS <= 1024, "quotients are exact");
+    __device__ inline explicit TileDivisor(uint32_t extent) : reciprocal(ceil_div(1u << 20, extent)) {}
+    __device__ inline uint32_t quotient(uint32_t number) const { return number * reciprocal >> 20; }
 };
 
 // Coordinates of a tile in the grid of tiles.

@@ -15,7 +15,7 @@ constexpr uint32_t WRONG_RAW_BITS = 4;
 constexpr uint32_t MASK_ALL = 1, MASK_BITMAP = 2;
 // Bytes of shared memory of a warp for the raw bits of a tile, which give way to its numbers from the front on, and for
 // its symbols, each with what is left of the first and the last unit of 16 bytes.
-constexpr uint32_t VALUE_BYTES = format::MAX_TILE_ELEMENTS * ELEMENT_BYTES + 48,
+constexpr uint32_t VALUE_BYTES = format::MAX_TILE_ELEMENTS * ELEMENT_BYTES + 48 + 32,
                    SYMBOL_BYTES = format::MAX_TILE_ELEMENTS + 32, WARP_BYTES = VALUE_BYTES + SYMBOL_BYTES;
 
 // Reads the bitmap of a tile, each of whose bits is the exclusive or with that of a neighbor, to a flag for each
@@ -118,136 +118,139 @@ struct RowSums {
 struct RestoredChunk {
     const NumberChunk &chunk;
     const BinTable &table;
+    const Digits &digits;
     const uint8_t *input;
     const uint8_t *bytes;
     const uint16_t *words;
-    NumberStreams streams;
+    const NumberStreams &streams;
 };
 
-// The memory of a warp.
-struct WarpMemory {
-    uint8_t *values;
-    uint8_t *symbols;
-
-    __device__ inline word_t *words() const { return reinterpret_cast<word_t *>(values); }
-};
-
-// Reads the codes of a tile, those of each lane by `take(first, codes)`, which may write the codes to the front of
-// `memory.values`. Returns whether the tile has the right number of raw bits. Called by the whole warp.
-template <typename Take>
-__device__ inline bool read_tile(const RestoredChunk &own, const NumberTile &facts, uint32_t elements,
-                                 const WarpMemory &memory, Take take) {
+// Reads the codes of a tile to `values`. Returns whether the tile has the right number of raw bits. Called by the whole
+// warp.
+__device__ inline bool read_tile(const RestoredChunk &own, const NumberTile &facts, uint32_t elements, uint8_t *values,
+                                 uint8_t *symbols) {
     const NumberChunk &chunk = own.chunk;
     if ((facts.info & 1) != 0) {
-        for (uint32_t begin = 0; begin < elements; begin += OWN * WARP) {
-            word_t codes[OWN];
-#pragma unroll
-            for (uint32_t k = 0; k < OWN; ++k) {
-                codes[k] = word_t(chunk.center);
-            }
-            take(begin + OWN * lane_id(), codes);
+        const word_t center = word_t(chunk.center);
+        for (uint32_t i = lane_id(); i < elements; i += WARP) {
+            reinterpret_cast<word_t *>(values)[i] = center;
         }
+        __syncwarp();
         return true;
     }
-    const Digits digits{chunk.bins, chunk.tuple};
     const bool is_narrow = chunk.symbol_bytes == 1;
     const uint64_t symbol = own.streams.symbols + facts.symbol;
     const uint8_t *from = is_narrow ? own.bytes + symbol : reinterpret_cast<const uint8_t *>(own.words + symbol);
-    const uint8_t *symbols = stage(from, ceil_div(elements, chunk.tuple) * chunk.symbol_bytes, memory.symbols);
-    // Raw bits end behind the numbers. What is left of them never takes more than the numbers that are left, so that
-    // numbers take the place of bits that were read. In damaged chunks this may not be so, and does no harm.
+    const uint8_t *staged = stage(from, ceil_div(elements, chunk.tuple) * chunk.symbol_bytes, symbols);
+    // Raw bits end behind the codes, which take their place.
     const uint32_t raw_bytes = min_of<uint32_t>(facts.raw_end - facts.raw_start, elements * ELEMENT_BYTES);
     const uint8_t *raw_bits = own.input + chunk.raw_bits + facts.raw_start;
     const uint32_t before = uint32_t(reinterpret_cast<uint64_t>(raw_bits) % 16);
     const uint32_t end = 16 * ceil_div(elements * ELEMENT_BYTES, 16) + 32;
-    uint8_t *to = memory.values + end - 16 * ceil_div(before + raw_bytes, 16);
-    stage(raw_bits, raw_bytes, to);
-    const uint32_t *raw = reinterpret_cast<const uint32_t *>(to);
-    const uint32_t words = max_of(ceil_div(before + raw_bytes, 4), 1u), start = 8 * before;
+    uint8_t *raw = values + end - 16 * ceil_div(before + raw_bytes, 16);
+    stage(raw_bits, raw_bytes, raw);
     wait_for_copies();
     __syncwarp();
-    uint32_t at = start;
-    for (uint32_t begin = 0; begin < elements; begin += OWN * WARP) {
-        const uint32_t first = begin + OWN * lane_id();
-        word_t codes[OWN];
-        at += read_own_codes(
-            digits, own.table, first, elements,
-            [&](uint32_t i) -> uint32_t {
-                return is_narrow ? symbols[i] : reinterpret_cast<const uint16_t *>(symbols)[i];
-            },
-            raw, words, at, codes);
-        __syncwarp();
-        take(first, codes);
-    }
-    return (at - start + 7) / 8 == facts.raw_end - facts.raw_start;
+    const TileSource source{own.digits,
+                            own.table,
+                            staged,
+                            is_narrow,
+                            reinterpret_cast<const uint32_t *>(raw),
+                            ceil_div(before + raw_bytes, 4)};
+    const uint32_t bits = read_codes(source, chunk.tuple, elements, 8 * before, reinterpret_cast<uint4 *>(values));
+    __syncwarp();
+    return (bits + 7) / 8 == facts.raw_end - facts.raw_start;
 }
 
-// Makes elements of numbers.
+// Makes elements of the numbers of a tile.
 struct Elements {
     const NumberChunk &chunk;
     const uint8_t *flags;
     const uint16_t *rests;
     uint32_t mask;
 
-    __device__ inline word_t of(uint32_t i, word_t number) const {
-        if (mask == MASK_ALL || (mask == MASK_BITMAP && flags[i] != 0)) {
-            return word_t(chunk.pattern);
+    // Replaces numbers from `first` on by elements. `numbers[k]` is that of element `first + k * step`.
+    template <uint32_t COUNT>
+    __device__ inline void replace(uint32_t first, uint32_t step, uint32_t count, word_t (&numbers)[COUNT]) const {
+        if (chunk.mode == ORDERED) {
+#pragma unroll
+            for (uint32_t k = 0; k < COUNT; ++k) {
+                numbers[k] = FLOATS ? ordered_bits(numbers[k]) : numbers[k];
+            }
+        } else {
+            const bool has_rests = chunk.mode == SCALED_ULPS || chunk.mode == SPLIT;
+#pragma unroll
+            for (uint32_t k = 0; k < COUNT; ++k) {
+                const uint32_t i = first + k * step;
+                numbers[k] = element_of_number(numbers[k], has_rests && i < count ? rests[i] : 0, chunk);
+            }
         }
-        const bool has_rests = chunk.mode == SCALED_ULPS || chunk.mode == SPLIT;
-        return element_of_number(number, has_rests ? rests[i] : 0, chunk);
+        if (mask != 0) {
+            const word_t pattern = word_t(chunk.pattern);
+#pragma unroll
+            for (uint32_t k = 0; k < COUNT; ++k) {
+                const uint32_t i = first + k * step;
+                numbers[k] = mask == MASK_ALL || (i < count && flags[i] != 0) ? pattern : numbers[k];
+            }
+        }
     }
 };
 
-// Makes the elements of a tile that is one row. Returns whether it has so many raw bits. Called by the whole warp.
-__device__ inline bool restore_row(const RestoredChunk &own, const NumberTile &facts, uint32_t count, word_t base,
-                                   const Elements &elements, const WarpMemory &memory, word_t *to) {
+// Makes the elements of a tile that is one row from its codes. Called by the whole warp.
+__device__ inline void restore_row(const Elements &elements, uint32_t count, word_t base, const uint8_t *codes_at,
+                                   word_t *to) {
     const bool is_aligned = reinterpret_cast<uint64_t>(to) % 16 == 0;
+    const uint32_t predictor = elements.chunk.predictor;
     RowSums sums;
-    return read_tile(own, facts, count, memory, [&](uint32_t first, word_t(&codes)[OWN]) {
-        if (own.chunk.predictor != 0) {
-            sums.add_up(codes, own.chunk.predictor, first, base);
+    for (uint32_t begin = 0; begin < count; begin += ALL_OWN) {
+        const uint32_t first = begin + OWN * lane_id();
+        word_t codes[OWN];
+        unpack(reinterpret_cast<const uint4 *>(codes_at)[min_of(first, count - 1) / OWN], codes);
+        if (predictor != 0) {
+            sums.add_up(codes, predictor, first, base);
         }
-#pragma unroll
-        for (uint32_t k = 0; k < OWN; ++k) {
-            codes[k] = first + k < count ? elements.of(first + k, codes[k]) : word_t(0);
-        }
+        elements.replace(first, 1, count, codes);
         if (is_aligned && first + OWN <= count) {
             *reinterpret_cast<uint4 *>(to + first) = packed(codes);
-            return;
-        }
+        } else {
 #pragma unroll
-        for (uint32_t k = 0; k < OWN; ++k) {
-            if (first + k < count) {
-                to[first + k] = codes[k];
+            for (uint32_t k = 0; k < OWN; ++k) {
+                if (first + k < count) {
+                    to[first + k] = codes[k];
+                }
             }
         }
-    });
+    }
 }
 
-// Makes the elements of a tile of rows. Returns whether it has so many raw bits. Called by the whole warp.
-__device__ inline bool restore_rows(const RestoredChunk &own, const NumberTile &facts, const Geometry &geometry,
-                                    const Tile &tile, word_t base, const Elements &elements, const WarpMemory &memory,
-                                    word_t *to) {
-    const uint32_t count = tile.elements();
-    word_t *values = memory.words();
-    const bool is_good = read_tile(own, facts, count, memory, [&](uint32_t first, word_t(&codes)[OWN]) {
-        if (first < count) {
-            *reinterpret_cast<uint4 *>(values + first) = packed(codes);
-        }
-    });
-    __syncwarp();
-    if (own.chunk.predictor != 0) {
+// Makes the elements of a tile of rows from its codes, which become its numbers. Called by the whole warp.
+__device__ inline void restore_rows(const Elements &elements, const Geometry &geometry, const Tile &tile, word_t base,
+                                    word_t *values, word_t *to) {
+    // Elements of a lane at a time.
+    constexpr uint32_t COUNT = 4;
+    const uint32_t count = tile.elements(), predictor = elements.chunk.predictor;
+    if (predictor != 0) {
         if (lane_id() == 0) {
             values[0] = base;
         }
         __syncwarp();
-        integrate(values, Extents{{tile.nz, tile.ny, tile.nx}}, own.chunk.predictor);
+        integrate(values, Extents{{tile.nz, tile.ny, tile.nx}}, predictor);
     }
-    for (uint32_t i = lane_id(); i < count; i += WARP) {
-        to[raster_offset(geometry, tile, i)] = elements.of(i, values[i]);
+    const RasterOffsets offsets(geometry, tile);
+    for (uint32_t first = lane_id(); first < count; first += COUNT * WARP) {
+        word_t own[COUNT];
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; ++k) {
+            own[k] = values[min_of(first + k * WARP, count - 1)];
+        }
+        elements.replace(first, WARP, count, own);
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; ++k) {
+            if (first + k * WARP < count) {
+                to[offsets.of(first + k * WARP)] = own[k];
+            }
+        }
     }
-    __syncwarp();
-    return is_good;
 }
 
 // Makes tiles `first_tile` to `end_tile`, counted in the batch, of the chunks that are wanted and whose status is 0.
@@ -274,9 +277,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     table.load(bins[chunk_number], chunks[chunk_number].bins);
     __syncthreads();
-    const RestoredChunk own{chunk, table, input, bytes, words, streams[chunk_number]};
+    const Digits digits{chunk.bins, chunk.tuple};
+    const NumberStreams located = streams[chunk_number];
+    const RestoredChunk own{chunk, table, digits, input, bytes, words, located};
     const uint32_t chunk_first = batch.chunk_first(chunk_number), chunk_end = batch.chunk_first(chunk_number + 1);
-    const WarpMemory memory{shared[warp_id()], shared[warp_id()] + VALUE_BYTES};
+    uint8_t *values = shared[warp_id()], *symbols = values + VALUE_BYTES;
     for (uint32_t i = 0; i < TILES; ++i) {
         const uint32_t number = chunk_first + (block * TILES + i) * WARPS + warp_id();
         if (number < first_tile || number >= min_of(end_tile, chunk_end)) {
@@ -285,22 +290,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const NumberTile facts = tiles[number];
         const Tile tile = geometry.tile(batch.first_tile + number);
         const uint32_t position = position_in_chunk(geometry, batch, tile, chunk_number);
-        const Elements elements{chunk, flags[warp_id()], words + own.streams.rests + position, facts.info >> 1};
+        const Elements elements{chunk, flags[warp_id()], words + located.rests + position, facts.info >> 1};
         if (elements.mask == MASK_BITMAP) {
-            read_mask(tile, bytes + own.streams.masks + facts.mask, flags[warp_id()]);
+            read_mask(tile, bytes + located.masks + facts.mask, flags[warp_id()]);
         }
         const word_t base = chunk.predictor != 0 ? bases[number] : word_t(0);
         word_t *to = slab + (tile.first_element - first_element);
-        const bool is_good = tile.nz * tile.ny == 1
-                                 ? restore_row(own, facts, tile.nx, base, elements, memory, to)
-                                 : restore_rows(own, facts, geometry, tile, base, elements, memory, to);
+        const bool is_good = read_tile(own, facts, tile.elements(), values, symbols);
+        if (tile.nz * tile.ny == 1) {
+            restore_row(elements, tile.nx, base, values, to);
+        } else {
+            restore_rows(elements, geometry, tile, base, reinterpret_cast<word_t *>(values), to);
+        }
         if (!is_good && lane_id() == 0) {
             atomicOr(&statuses[chunk_number], WRONG_RAW_BITS);
         }
         __syncwarp();
         if (chunk.verbatim > 0) {
+            const RasterOffsets offsets(geometry, tile);
             write_verbatim(chunk, input, position, tile.elements(),
-                           [&](uint32_t at, word_t element) { to[raster_offset(geometry, tile, at)] = element; });
+                           [&](uint32_t at, word_t element) { to[offsets.of(at)] = element; });
             __syncwarp();
         }
     }

@@ -21,8 +21,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Tile tile = geometry.tile(batch.first_tile + number);
     word_t *to = reinterpret_cast<word_t *>(slots + chunk * stride) + position_in_chunk(geometry, batch, tile, chunk);
     const word_t *from = slab + (tile.first_element - first_element);
+    const RasterOffsets offsets(geometry, tile);
     for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
-        to[i] = from[raster_offset(geometry, tile, i)];
+        to[i] = from[offsets.of(i)];
     }
 }
 
@@ -37,8 +38,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Tile tile = geometry.tile(tiles[number].number);
     word_t *to = sample + tiles[number].at;
     const word_t *from = slab + (tile.first_element - first_element);
+    const RasterOffsets offsets(geometry, tile);
     for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
-        to[i] = from[raster_offset(geometry, tile, i)];
+        to[i] = from[offsets.of(i)];
     }
 }
 
@@ -85,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         copy_row(from, to);
         return;
     }
+    const RasterOffsets offsets(geometry, tile);
     for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
-        to[raster_offset(geometry, tile, i)] = from[i];
+        to[offsets.of(i)] = from[i];
     }
 }

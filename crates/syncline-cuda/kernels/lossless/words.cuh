@@ -14,8 +14,17 @@ __device__ inline uint32_t position_in_chunk(const Geometry &geometry, const Chu
     return uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
 }
 
-// Returns the distance from the first element of a tile to its element `i` in the raster order of the array.
-__device__ inline uint64_t raster_offset(const Geometry &geometry, const Tile &tile, uint32_t i) {
-    const uint32_t row = i / tile.nx, z = row / tile.ny;
-    return z * geometry.strides[1] + (row - z * tile.ny) * geometry.strides[2] + (i - row * tile.nx);
-}
+// Returns where the elements of a tile are in the raster order of the array, counted from its first element.
+struct RasterOffsets {
+    const Geometry &geometry;
+    uint32_t nx, ny;
+    TileDivisor by_row, by_plane;
+
+    __device__ inline RasterOffsets(const Geometry &geometry, const Tile &tile)
+        : geometry(geometry), nx(tile.nx), ny(tile.ny), by_row(tile.nx), by_plane(tile.ny) {}
+
+    __device__ inline uint64_t of(uint32_t i) const {
+        const uint32_t row = by_row.quotient(i), z = by_plane.quotient(row);
+        return z * geometry.strides[1] + (row - z * ny) * geometry.strides[2] + (i - row * nx);
+    }
+};

@@ -3,6 +3,7 @@
 #pragma once
 #include "device/warp.cuh"
 #include "format/constants.cuh"
+#include "geometry.cuh"
 
 // Extents along z, y, and x.
 struct Extents {
@@ -32,8 +33,9 @@ __device__ inline void sum_along(Value *values, const Extents &tile, const Exten
     if (count <= from) {
         return;
     }
+    const TileDivisor by_fast(part.of[fast]);
     auto line = [&](uint32_t number) {
-        const uint32_t at = number / part.of[fast];
+        const uint32_t at = by_fast.quotient(number);
         return values + at * strides[slow] + (number - at * part.of[fast]) * strides[fast];
     };
     if (lines >= WARP / 4 || count < WARP) {
