@@ -315,6 +315,39 @@ fn damage_is_found_where_the_cpu_finds_it() {
 }
 
 #[test]
+fn checksums_come_before_all_but_whether_there_is_a_record() {
+    let Some((device, stream)) = device() else { return };
+    let array = arrays(ElementType::U16).into_iter().find(|array| array.records.len() > 1).unwrap();
+    // The marker, the kind, and the last byte of a record.
+    let [marker, kind] = [0, 16];
+    let last = |record: &[u8]| record.len() - 1;
+    let changed = |record: &[u8], at: usize, is_sealed: bool| {
+        let mut changed = record.to_vec();
+        changed[at] ^= 0x40;
+        if is_sealed {
+            damage::repair_checksum(&mut changed);
+        }
+        changed
+    };
+    let [a, b] = [&array.records[0], &array.records[1]];
+    let cases = [
+        ([changed(a, kind, false), b.clone()], "chunk 0", "its checksum does not match"),
+        ([changed(a, kind, true), b.clone()], "chunk 0", "its kind does not fit"),
+        ([changed(a, marker, false), b.clone()], "chunk 0", "there is no chunk record"),
+        ([changed(a, last(a), false), changed(b, kind, true)], "chunk 0", "its checksum does not match"),
+        ([changed(a, kind, true), changed(b, last(b), false)], "chunk 0", "its kind does not fit"),
+        ([a.clone(), changed(b, last(b), false)], "chunk 1", "its checksum does not match"),
+    ];
+    for (number, (records, place, problem)) in cases.into_iter().enumerate() {
+        let records = [&records, &array.records[2..]].concat();
+        for batch_bytes in [1 << 28, 1] {
+            let error = on_gpu(device, &stream, &array.stream(&records), batch_bytes).unwrap_err().to_string();
+            assert!(error.contains(place) && error.contains(problem), "case {number}: {error}");
+        }
+    }
+}
+
+#[test]
 fn sections_behind_those_of_numbers_are_refused() {
     let Some((device, stream)) = device() else { return };
     let array = &arrays(ElementType::F32)[0];

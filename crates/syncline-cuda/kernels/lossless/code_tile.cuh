@@ -4,6 +4,9 @@
 
 constexpr uint32_t TILE_WORDS = format::MAX_TILE_ELEMENTS / WARP;
 
+// The type in which differences are computed.
+using difference_t = Unsigned < ELEMENT_BYTES<8 ? 4 : 8>::type;
+
 // Extents of a tile, and its predictor.
 struct Prediction {
     uint32_t extent[3]; // along z, y, and x
@@ -28,15 +31,15 @@ struct Prediction {
                 orders[x > 0 ? 0 : y > 0 ? 1 : 2] = i > 0 ? 1 : 0;
             }
         }
-        uint64_t sum = 0;
+        difference_t sum = 0;
         for (uint32_t dz = 0; dz <= orders[2]; ++dz) {
             for (uint32_t dy = 0; dy <= orders[1]; ++dy) {
                 const word_t *row = numbers + i - dz * plane - dy * nx;
-                uint64_t along = row[0];
+                difference_t along = row[0];
                 if (orders[0] == 1) {
                     along -= row[-1];
                 } else if (orders[0] == 2) {
-                    along += uint64_t(row[-2]) - 2 * uint64_t(row[-1]);
+                    along += difference_t(row[-2]) - 2 * difference_t(row[-1]);
                 }
                 sum += weight(dz, orders[2]) * weight(dy, orders[1]) * along;
             }
@@ -45,8 +48,8 @@ struct Prediction {
     }
 
     // Returns the weight of the element `distance` before, in a difference of an order.
-    static __device__ inline uint64_t weight(uint32_t distance, uint32_t order) {
-        return distance == 0 ? 1 : distance == 1 ? uint64_t(0) - order : 1;
+    static __device__ inline difference_t weight(uint32_t distance, uint32_t order) {
+        return distance == 0 ? 1 : distance == 1 ? difference_t(0) - order : 1;
     }
 };
 

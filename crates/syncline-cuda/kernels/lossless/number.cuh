@@ -70,6 +70,7 @@ struct Division {
     uint64_t most;
     uint32_t zeros;
 
+    Division() = default;
     __device__ inline explicit Division(uint64_t divisor) {
         zeros = uint32_t(__ffsll(int64_t(divisor)) - 1);
         const uint64_t odd = divisor >> zeros;

@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     word_t *numbers = shared[warp_id()];
     uint32_t *mask_bits = bits[warp_id()][0], *verbatim_bits = bits[warp_id()][1], *left_out = bits[warp_id()][2];
 
-    const Division division(plan.mode == MULTIPLE ? plan.parameters[0] : 1);
+    const Division division = plan.mode == MULTIPLE ? Division(plan.parameters[0]) : Division{};
     uint32_t greatest_rest = 0, mask_count = 0, verbatim_count = 0, first = elements;
     for (uint32_t word = 0; word < words; ++word) {
         const uint32_t i = word * WARP + lane_id();
@@ -92,18 +92,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 
     word_t *to = reinterpret_cast<word_t *>(codes + chunk_number * code_stride) + position;
-    int64_t low = 0x7FFFFFFFFFFFFFFFll, high = -0x7FFFFFFFFFFFFFFFll - 1;
-    uint64_t any = 0;
-    const uint32_t plane = tile.ny * tile.nx;
+    // Codes in the order of signed numbers.
+    word_t low = ~word_t(0), high = 0, any = 0;
+    const TileDivisor by_row(tile.nx), by_plane(tile.ny);
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
-        const uint32_t z = i / plane, in_plane = i - z * plane, y = in_plane / tile.nx, x = in_plane - y * tile.nx;
-        word_t code = word_t(prediction.residual(numbers, z, y, x) - center);
+        word_t code = numbers[i];
+        if (plan.predictor != 0) {
+            const uint32_t row = by_row.quotient(i), z = by_plane.quotient(row);
+            code = prediction.residual(numbers, z, row - z * tile.ny, i - row * tile.nx);
+        }
+        code = word_t(code - center);
         const bool is_left_out = (left_out[i / WARP] >> i % WARP & 1) != 0;
         code = is_left_out || (i == 0 && plan.predictor != 0) ? word_t(0) : code;
         to[i] = code;
         any |= code;
-        low = min_of(low, signed_of(code));
-        high = max_of(high, signed_of(code));
+        low = min_of<word_t>(low, code ^ TOP_BIT);
+        high = max_of<word_t>(high, code ^ TOP_BIT);
     }
     any = warp_reduce_or(any);
     low = warp_reduce_min(low);
@@ -126,7 +130,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (lane_id() == 0) {
         const uint32_t info = (any == 0 ? INFO_CONSTANT : 0) | mask << 1 | (has_base ? INFO_HAS_BASE : 0);
-        tiles[number] = {uint64_t(base), low, high, 0, 0, verbatim_count, greatest_rest, info, 0};
+        tiles[number] = {uint64_t(base),
+                         signed_of(low ^ TOP_BIT),
+                         signed_of(high ^ TOP_BIT),
+                         0,
+                         0,
+                         verbatim_count,
+                         greatest_rest,
+                         info,
+                         0};
     }
     // Fills up the last group of the chunk's rests.
     if (has_rests && number + 1 == batch.chunk_first(chunk_number + 1)) {

@@ -6,16 +6,13 @@
 #include "geometry.cuh"
 #include "lossless/record_headers.cuh"
 
-// Reads the header and the table of sections. Called by one thread.
-__device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, uint64_t number, uint64_t hash,
-                                      uint64_t element_bytes, RecordHeader &header) {
+// Reads the header but for its checksum, and the table of sections. Called by one thread.
+__device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, uint64_t number, uint64_t element_bytes,
+                                      RecordHeader &header) {
     const uint32_t *words = reinterpret_cast<const uint32_t *>(record);
     const uint64_t *wide = reinterpret_cast<const uint64_t *>(record);
     if (length < format::RECORD_HEADER_BYTES || words[0] != format::RECORD_MARKER || words[1] != length) {
         return RECORD;
-    }
-    if (wide[3] != hash) {
-        return HASH;
     }
     if (wide[1] != number) {
         return NUMBER;
@@ -35,8 +32,7 @@ __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, ui
 // Each block reads one chunk. The host guarantees that records lie in the input; everything else is validated here.
 extern "C" __global__ void __launch_bounds__(THREADS)
     record_headers_parse(Geometry geometry, ChunkBatch batch, uint32_t element_bytes, const uint8_t *input,
-                         const uint64_t *places, const uint32_t *lengths, const uint64_t *hashes, uint32_t index_kind,
-                         RecordHeader *headers) {
+                         const uint64_t *places, const uint32_t *lengths, uint32_t index_kind, RecordHeader *headers) {
     __shared__ RecordHeader header;
     __shared__ uint64_t warp_sums[WARPS];
     const uint32_t chunk = blockIdx.x;
@@ -49,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        header.status = read_frame(record, lengths[chunk], batch.first_chunk + chunk, hashes[chunk], bytes, header);
+        header.status = read_frame(record, lengths[chunk], batch.first_chunk + chunk, bytes, header);
     }
     __syncthreads();
     const bool has_tokens = header.status == FINE && header.kind == format::KIND_LZSS;

@@ -15,7 +15,6 @@ constexpr uint32_t PLANE_GROUP_LOG2 = 7;
 enum Status : uint32_t {
     FINE,
     RECORD,
-    HASH,
     NUMBER,
     KIND,
     BAD_SECTIONS,

@@ -44,6 +44,17 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         Ok(Self { memory, pointer, copied, stream: stream.clone() })
     }
 
+    /// Makes room for `length` elements at least. The elements are lost if there was less.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn reserve(&mut self, length: usize) -> Result<()> {
+        if self.len() < length {
+            *self = Self::new(&self.stream, length.next_power_of_two())?;
+        }
+        Ok(())
+    }
+
     /// Waits for the last copy and returns the buffer for copies on `stream`.
     ///
     /// # Errors

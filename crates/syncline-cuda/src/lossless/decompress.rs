@@ -14,7 +14,7 @@ use super::record_headers::{RecordHeaderParser, Records};
 use super::structs::RecordHeader;
 use super::tiles::Tiles;
 use crate::container::hash::{self, ExcludedRange, Hasher};
-use crate::device::{Arena, Device, fetch};
+use crate::device::{Arena, Device, Pinned, SideStream, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
 use crate::pipeline::StreamInfo;
@@ -35,8 +35,14 @@ pub struct LosslessDecompressor {
     tokens: TokenDecoder,
     numbers: NumberDecoder,
     arena: Arena,
-    /// One status word per chunk of the array.
+    /// The headers of the last batch.
+    on_host: Pinned<RecordHeader>,
+    /// One status word per chunk of the array, and whether its checksum differs.
     statuses: CudaSlice<u32>,
+    hashes_differ: CudaSlice<u32>,
+    /// Checksums are computed beside all other work. The stream is destroyed after its memory.
+    side_arena: Arena,
+    side: SideStream,
     chunks_in_batch: u64,
 }
 
@@ -53,16 +59,6 @@ struct Part<'p> {
 /// result therefore considers both.
 fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
     tiles.chunks_in(batch_bytes, info.longest_record() / 2)
-}
-
-/// Returns the error of the first damaged record among those whose headers were read.
-fn check_headers(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
-    for (chunk, head) in chunks.clone().zip(heads) {
-        if let Some(problem) = head.problem() {
-            return Err(info.corrupt(chunk, problem));
-        }
-    }
-    Ok(())
 }
 
 /// The requested tiles of a batch, and the memory for the array's elements from number `first_element` on.
@@ -131,15 +127,20 @@ impl LosslessDecompressor {
         }
         info.check_index()?;
         let chunks = info.geometry().chunks() as usize;
-        let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
+        let of_chunks = || stream.alloc_zeros::<u32>(chunks.max(1)).allocating(chunks as u64 * 4);
+        let side = SideStream::new(stream.context())?;
         let tiles = Tiles::new(device, header.element_type, info.geometry())?;
         Ok(Self {
             heads: RecordHeaderParser::new(device)?,
             hasher: Hasher::new(device)?,
             tokens: TokenDecoder::new(device)?,
-            numbers: NumberDecoder::new(device, header.element_type)?,
+            numbers: NumberDecoder::new(device, &stream, header.element_type)?,
+            on_host: Pinned::new(&stream, 1)?,
+            statuses: of_chunks()?,
+            hashes_differ: of_chunks()?,
+            side_arena: Arena::new(side.stream().clone()),
+            side,
             arena: Arena::new(stream),
-            statuses: statuses.allocating(chunks as u64 * 4)?,
             chunks_in_batch: chunks_in_batch(info, &tiles, BATCH_BYTES),
             tiles,
             info: info.clone(),
@@ -160,7 +161,8 @@ impl LosslessDecompressor {
 
     /// Returns the bytes of device memory that are held between calls.
     pub fn workspace_bytes(&self) -> usize {
-        self.arena.capacity() + self.statuses.len() * size_of::<u32>()
+        let of_chunks = self.statuses.len() + self.hashes_differ.len();
+        self.arena.capacity() + self.side_arena.capacity() + of_chunks * size_of::<u32>()
     }
 
     /// Decompresses the whole array. `input` is the stream, and `output` receives the array's elements as little-endian
@@ -209,24 +211,33 @@ impl LosslessDecompressor {
     /// # Errors
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
     pub fn check(&self) -> Result<()> {
+        match self.first_damage()? {
+            Some((chunk, text)) => Err(self.info.corrupt(chunk, text)),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for the queued work. Returns the first chunk in which the device found damage, apart from headers.
+    fn first_damage(&self) -> Result<Option<(u64, &'static str)>> {
         let stream = self.arena.stream();
         let statuses = fetch(stream, &self.statuses, "reading statuses")?;
-        let text = |status: u32| match status {
+        let differ = fetch(stream, &self.hashes_differ, "reading statuses")?;
+        let text = |(&status, &differs): (&u32, &u32)| match status {
+            _ if differs != 0 => Some("its checksum does not match; other chunks may still be readable"),
             0 => None,
             s if s & STATUS_PLANES != 0 => Some("a Huffman stream of its tokens is damaged"),
             s if s & STATUS_STREAMS != 0 => Some("a Huffman stream of its numbers is damaged"),
             s if s & STATUS_RAW_BITS != 0 => Some("its raw bits do not fit its codes"),
             _ => Some("its LZSS tokens do not fit its elements"),
         };
-        match statuses.iter().enumerate().find_map(|(chunk, &status)| Some((chunk, text(status)?))) {
-            Some((chunk, text)) => Err(self.info.corrupt(chunk as u64, text)),
-            None => Ok(()),
-        }
+        let mut chunks = statuses.iter().zip(&differ).zip(0..);
+        Ok(chunks.find_map(|(status, chunk)| Some((chunk, text(status)?))))
     }
 
     fn run(&mut self, part: &Part<'_>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let stream = self.arena.stream().clone();
         stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
+        stream.memset_zeros(&mut self.hashes_differ).doing("clearing statuses")?;
         let misaligned = [part.input.device_ptr(&stream).0, output.device_ptr_mut(&stream).0, part.input_offset];
         if misaligned.iter().any(|address| !address.is_multiple_of(16)) {
             return Err(CudaError::invalid("input and output start on multiples of 16 bytes"));
@@ -240,14 +251,6 @@ impl LosslessDecompressor {
     }
 
     fn batch(&mut self, part: &Part<'_>, chunks: Range<u64>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
-        let batch = ChunkBatch::new(self.info.geometry(), chunks.clone())?;
-        let size = self.tiles.element_bytes();
-        let tiles_in_batch = batch.first_tile()..batch.first_tile() + u64::from(batch.tiles());
-        let wanted = part.tiles.start.max(tiles_in_batch.start)..part.tiles.end.min(tiles_in_batch.end);
-        let ends = [wanted.start, wanted.end - 1].map(|tile| self.info.geometry().range(tile..tile + 1).next());
-        let [Some(_), Some(_)] = ends else { return Err(CudaError::invalid("there are no such tiles")) };
-        self.check_output(&wanted, part.first_element, output.len() as u64 / size)?;
-
         let bytes = self.info.bytes_of(chunks.clone());
         let fits = bytes.start >= part.input_offset && bytes.end - part.input_offset <= part.input.len() as u64;
         if !fits {
@@ -256,28 +259,68 @@ impl LosslessDecompressor {
         let places: Vec<u64> = chunks.clone().map(|chunk| self.info.record(chunk).0 - part.input_offset).collect();
         // The chunk table stores lengths in 32 bits.
         let lengths: Vec<u32> = chunks.clone().map(|chunk| self.info.record(chunk).1 as u32).collect();
+        let stream = self.arena.stream().clone();
+        self.side.fork(&stream)?;
+        let hashed = self.verify(part, chunks.clone(), (&places, &lengths));
+        let decoded = hashed.and_then(|()| self.decode(part, chunks, (&places, &lengths), output));
+        // This also happens after an error, because the caller may free the input when this function returns.
+        self.side.join(&stream)?;
+        // Kernels read the input and write elements by address. Dropping these guards records events, so that other
+        // streams wait before they reuse the memory.
+        drop((part.input.device_ptr(&stream), output.device_ptr_mut(&stream)));
+        let Some((chunk, problem, is_missing)) = decoded? else { return Ok(()) };
+        // Whether a checksum matches comes before all but whether there is a record.
+        Err(match self.first_damage()? {
+            Some((other, text)) if other < chunk || (other == chunk && !is_missing) => self.info.corrupt(other, text),
+            _ => self.info.corrupt(chunk, problem),
+        })
+    }
+
+    /// Queues the comparison of the checksums of records, on the second stream.
+    fn verify(&mut self, part: &Part<'_>, chunks: Range<u64>, (places, lengths): (&[u64], &[u32])) -> Result<()> {
+        let mut frame = self.side_arena.frame()?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
+        let (starts, lengths) = (frame.upload(places)?, frame.upload(lengths)?);
+        let (starts, lengths) = (starts.as_view(), lengths.as_view());
+        let pieces = hash::Pieces { starts: &starts, lengths: &lengths, longest, excluded: ExcludedRange::RECORD };
+        let mut progress = frame.zeros::<u64>(places.len())?;
+        let mut differ = self.hashes_differ.slice_mut(chunks.start as usize..chunks.end as usize);
+        self.hasher.verify(&mut frame, part.input, &pieces, &mut progress, &mut differ)
+    }
+
+    /// Decodes the tiles of a batch that are wanted, whatever the checksums of their records are. Returns the first chunk
+    /// whose header has a problem, the problem, and whether it is that there is no record.
+    fn decode(
+        &mut self,
+        part: &Part<'_>,
+        chunks: Range<u64>,
+        (places, lengths): (&[u64], &[u32]),
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<Option<(u64, &'static str, bool)>> {
+        let batch = ChunkBatch::new(self.info.geometry(), chunks.clone())?;
+        let size = self.tiles.element_bytes();
+        let tiles_in_batch = batch.first_tile()..batch.first_tile() + u64::from(batch.tiles());
+        let wanted = part.tiles.start.max(tiles_in_batch.start)..part.tiles.end.min(tiles_in_batch.end);
+        let ends = [wanted.start, wanted.end - 1].map(|tile| self.info.geometry().range(tile..tile + 1).next());
+        let [Some(_), Some(_)] = ends else { return Err(CudaError::invalid("there are no such tiles")) };
+        self.check_output(&wanted, part.first_element, output.len() as u64 / size)?;
+
         let stream = self.arena.stream().clone();
         let mut frame = self.arena.frame()?;
-        let (device_places, device_lengths) = (frame.upload(&places)?, frame.upload(&lengths)?);
+        let (device_places, device_lengths) = (frame.upload(places)?, frame.upload(lengths)?);
         let (place_view, length_view) = (device_places.as_view(), device_lengths.as_view());
-        let mut hashes = frame.slice::<u64>(lengths.len())?;
-        let pieces =
-            hash::Pieces { starts: &place_view, lengths: &length_view, longest, excluded: ExcludedRange::RECORD };
-        self.hasher.hash(&mut frame, part.input, &pieces, &mut hashes)?;
-        let hash_view = hashes.as_view();
-        let records = Records { input: part.input, places: &place_view, lengths: &length_view, hashes: &hash_view };
+        let records = Records { input: part.input, places: &place_view, lengths: &length_view };
         let index = self.info.header().index;
         let mut parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, index)?;
-        let mut heads = fetch(&stream, &parsed, "reading what records have")?;
-        let numbers = match heads.iter().any(RecordHeader::is_of_numbers) {
-            true => {
-                let read = (&mut parsed, &mut heads);
-                Some(self.numbers.parse(&mut frame, &self.tiles, &batch, (&records, index), read)?)
-            }
-            false => None,
-        };
-        check_headers(&self.info, &chunks, &heads)?;
+        let numbers = self.numbers.parse(&mut frame, &self.tiles, &batch, (&records, index), &mut parsed)?;
+        self.on_host.reserve(places.len())?;
+        self.on_host.read(&parsed)?;
+        let heads = &self.on_host.wait()?[..places.len()];
+        let problems = heads.iter().zip(chunks.clone());
+        let mut problems = problems.filter_map(|(head, chunk)| Some((chunk, head.problem()?, head.is_missing())));
+        if let Some(first) = problems.next() {
+            return Ok(Some(first));
+        }
 
         let output_pointer = output.device_ptr_mut(&stream).0;
         let first_element = part.first_element;
@@ -287,15 +330,15 @@ impl LosslessDecompressor {
         let slot_bytes = if needs_slots { heads.len() * self.tiles.slot_bytes() as usize } else { 0 };
         let slots = frame.slice::<u8>(slot_bytes)?;
         let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
-        let (sources, tokens) = array.plan_sources(&heads, &places, pointers);
+        let (sources, tokens) = array.plan_sources(heads, places, pointers);
         let mut noted = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
         self.tokens.decode(&mut frame, part.input, &tokens, &mut noted)?;
         let first = batch.first_tile();
         let tiles = (wanted.start - first) as u32..(wanted.end - first) as u32;
-        if let Some(numbers) = &numbers {
+        if heads.iter().any(RecordHeader::is_of_numbers) {
             let (range, output) = (tiles.clone(), &mut *output);
             let destination = Destination { tiles: &self.tiles, batch: &batch, range, output, first_element };
-            self.numbers.decode(&mut frame, (part.input, &places), (&heads, numbers), &mut noted, destination)?;
+            self.numbers.decode(&mut frame, (part.input, places), (heads, &numbers), &mut noted, destination)?;
         }
 
         if sources.iter().any(|&source| source != 0) {
@@ -303,10 +346,7 @@ impl LosslessDecompressor {
             let decoded = (&sources.as_view(), &noted.as_view());
             self.tiles.scatter(&stream, &batch, tiles, decoded, (output, first_element))?;
         }
-        // Kernels read tokens, literals and raw elements and write elements by address. Dropping these guards records
-        // events, so that other streams wait before they reuse the memory.
-        drop((part.input.device_ptr(&stream), output.device_ptr_mut(&stream)));
-        Ok(())
+        Ok(None)
     }
 
     /// Checks that the output contains the elements of these tiles.

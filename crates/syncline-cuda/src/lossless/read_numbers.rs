@@ -13,7 +13,7 @@ use super::planes::{GROUP, PlaneDecoder};
 use super::record_headers::Records;
 use super::structs::{NumberBins, NumberChunk, NumberStreams, NumberTile, RecordHeader};
 use super::tiles::Tiles;
-use crate::device::{Device, Frame, Grid, Specialization, Transfer, fetch};
+use crate::device::{Device, Frame, Grid, Pinned, Specialization, Transfer};
 use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
@@ -71,9 +71,7 @@ pub(super) fn specializations() -> Vec<Specialization> {
 
 /// What the records of chunks of numbers of a batch state.
 pub(super) struct ParsedNumbers<'a> {
-    /// Of each chunk, on the host, too.
     chunks: CudaViewMut<'a, NumberChunk>,
-    on_host: Vec<NumberChunk>,
     bins: CudaViewMut<'a, NumberBins>,
     tiles: CudaViewMut<'a, NumberTile>,
     /// The base of each tile, as bytes.
@@ -97,8 +95,11 @@ pub(super) struct NumberDecoder {
     device: Device,
     element: ElementType,
     transfer: Transfer,
+    parse: ParseKernels,
+    /// What the records of the last batch state.
+    on_host: Pinned<NumberChunk>,
     /// Created on first use, because their kernels take a while to compile.
-    kernels: Option<(ParseKernels, RestoreKernels)>,
+    restore: Option<RestoreKernels>,
     bytes: Option<PlaneDecoder<u8>>,
     words: Option<PlaneDecoder<u16>>,
 }
@@ -126,52 +127,52 @@ impl Streams {
 }
 
 impl NumberDecoder {
-    pub fn new(device: &Device, element: ElementType) -> Result<Self> {
-        let transfer = Transfer::new(device)?;
-        Ok(Self { device: device.clone(), element, transfer, kernels: None, bytes: None, words: None })
+    pub fn new(device: &Device, stream: &Arc<CudaStream>, element: ElementType) -> Result<Self> {
+        Ok(Self {
+            device: device.clone(),
+            element,
+            transfer: Transfer::new(device)?,
+            parse: ParseKernels::load(device, element)?,
+            on_host: Pinned::new(stream, 1)?,
+            restore: None,
+            bytes: None,
+            words: None,
+        })
     }
 
-    /// Reads the records of a batch that are of numbers, of which there are some. Replaces their statuses in `heads`,
-    /// whose copy on the host is read anew.
+    /// Queues the kernel that reads the records of a batch that are of numbers, and a copy of what they state to the
+    /// host. Replaces their statuses in `heads`.
     pub fn parse<'a>(
         &mut self,
         frame: &mut Frame<'a>,
         tiles: &Tiles,
         batch: &ChunkBatch,
         (records, index): (&Records<'_>, IndexKind),
-        (parsed, heads): (&mut CudaViewMut<'_, RecordHeader>, &mut Vec<RecordHeader>),
+        heads: &mut CudaViewMut<'_, RecordHeader>,
     ) -> Result<ParsedNumbers<'a>> {
         let stream = frame.stream().clone();
         let (chunk_count, tile_count) = (batch.chunks() as usize, batch.tiles() as usize);
         let mut numbers = ParsedNumbers {
             chunks: frame.zeros(chunk_count)?,
-            on_host: Vec::new(),
             bins: frame.slice(chunk_count)?,
             tiles: frame.slice(tile_count)?,
             bases: frame.slice(tile_count * self.element.size())?,
         };
         let mut ends = frame.slice::<u32>(tile_count)?;
-        let kernels = match &mut self.kernels {
-            Some(kernels) => kernels,
-            none => none.insert((
-                ParseKernels::load(&self.device, self.element)?,
-                RestoreKernels::load(&self.device, self.element)?,
-            )),
-        };
         // SAFETY: the headers are those of the records, whose sections lie within them. There are a description and
         // bins for each chunk, and an entry of each array for each tile.
         unsafe {
-            launch!(kernels.0.numbers_parse on &stream, Grid::new(batch.chunks(), THREADS); *tiles.geometry(), *batch,
-                records.input, records.places, index as u32, &mut *parsed, &mut numbers.chunks, &mut numbers.bins,
+            launch!(self.parse.numbers_parse on &stream, Grid::new(batch.chunks(), THREADS); *tiles.geometry(), *batch,
+                records.input, records.places, index as u32, &mut *heads, &mut numbers.chunks, &mut numbers.bins,
                 &mut numbers.tiles, &mut numbers.bases, &mut ends)
         }?;
-        numbers.on_host = fetch(&stream, &numbers.chunks, "reading what records have")?;
-        *heads = fetch(&stream, &*parsed, "reading what records have")?;
+        self.on_host.reserve(chunk_count)?;
+        self.on_host.read(&numbers.chunks)?;
         Ok(numbers)
     }
 
-    /// Queues the decoding of the tiles that are in chunks of numbers. `places` are the offsets of the records in the
-    /// input. Sets bits of the statuses of damaged chunks.
+    /// Queues the decoding of the tiles that are in chunks of numbers, of which there are some. `places` are the offsets
+    /// of the records in the input. Sets bits of the statuses of damaged chunks.
     pub fn decode(
         &mut self,
         frame: &mut Frame<'_>,
@@ -183,7 +184,7 @@ impl NumberDecoder {
         let stream = frame.stream().clone();
         let (mut of_bytes, mut of_words) = (Streams::default(), Streams::default());
         let mut located = vec![NumberStreams::default(); heads.len()];
-        let each = heads.iter().zip(&numbers.on_host).zip(places).zip(&mut located).enumerate();
+        let each = heads.iter().zip(self.on_host.wait()?).zip(places).zip(&mut located).enumerate();
         for (number, (((head, chunk), &record), to)) in each.filter(|(_, (((head, _), _), _))| head.is_of_numbers()) {
             let number = number as u32;
             let symbols = if chunk.symbol_bytes == 2 { &mut of_words } else { &mut of_bytes };
@@ -217,7 +218,7 @@ impl NumberDecoder {
 
     /// Makes elements from what was read and from Huffman streams: where these are, and their symbols of each size.
     fn restore(
-        &self,
+        &mut self,
         stream: &Arc<CudaStream>,
         input: &CudaView<'_, u8>,
         numbers: &ParsedNumbers<'_>,
@@ -226,7 +227,13 @@ impl NumberDecoder {
         destination: Destination<'_, '_>,
     ) -> Result<()> {
         let Destination { tiles, batch, range, output, first_element } = destination;
-        let Some((_, kernels)) = self.kernels.as_ref().filter(|_| !range.is_empty()) else { return Ok(()) };
+        if range.is_empty() {
+            return Ok(());
+        }
+        let kernels = match &mut self.restore {
+            Some(kernels) => kernels,
+            none => none.insert(RestoreKernels::load(&self.device, self.element)?),
+        };
         let chunk_tiles = tiles.geometry().chunk_tiles();
         let chunks = (range.end - 1) / chunk_tiles + 1 - range.start / chunk_tiles;
         let blocks = chunk_tiles.min(batch.tiles()).div_ceil(RESTORE_TILES * RESTORE_THREADS / 32);

@@ -19,7 +19,7 @@ declare_kernels! {
         const THREADS: u32 = 512;
         fn record_headers_parse(
             geometry: DeviceGeometry, batch: ChunkBatch, element_bytes: u32, input: In<u8>, places: In<u64>,
-            lengths: In<u32>, hashes: In<u64>, index_kind: u32, headers: Out<RecordHeader>,
+            lengths: In<u32>, index_kind: u32, headers: Out<RecordHeader>,
         );
     }
 }
@@ -32,21 +32,25 @@ impl RecordHeader {
         match self.status {
             0 => None,
             1 => Some("there is no chunk record at the position in the chunk table"),
-            2 => Some("its checksum does not match; other chunks may still be readable"),
-            3 => Some("it is the record of another chunk"),
-            4 => Some("its kind does not fit the stream's pipeline"),
-            5 => Some("its sections do not fit its record"),
-            6 => Some("a raw chunk has another length than its elements"),
-            7 => Some("impossible LZSS parameters"),
-            8 => Some("its LZSS blocks do not fit its elements"),
-            9 => Some("an LZSS section does not fit the token counts"),
-            10 => Some("the plan of its numbers is impossible"),
-            11 => Some("its tile bases do not fit its tiles"),
-            12 => Some("its bins are impossible"),
-            13 => Some("the raw bits of its tiles do not add up"),
-            14 => Some("its list of verbatim values is impossible"),
+            2 => Some("it is the record of another chunk"),
+            3 => Some("its kind does not fit the stream's pipeline"),
+            4 => Some("its sections do not fit its record"),
+            5 => Some("a raw chunk has another length than its elements"),
+            6 => Some("impossible LZSS parameters"),
+            7 => Some("its LZSS blocks do not fit its elements"),
+            8 => Some("an LZSS section does not fit the token counts"),
+            9 => Some("the plan of its numbers is impossible"),
+            10 => Some("its tile bases do not fit its tiles"),
+            11 => Some("its bins are impossible"),
+            12 => Some("the raw bits of its tiles do not add up"),
+            13 => Some("its list of verbatim values is impossible"),
             _ => Some("its symbols do not fit its tiles"),
         }
+    }
+
+    /// Returns whether there is no record, so that it does not matter what its checksum is.
+    pub fn is_missing(&self) -> bool {
+        self.status == 1
     }
 
     /// Returns whether the chunk consists of numbers.
@@ -67,8 +71,6 @@ pub(super) struct Records<'r> {
     pub places: &'r CudaView<'r, u64>,
     /// Length of each record in bytes. Records lie within the input.
     pub lengths: &'r CudaView<'r, u32>,
-    /// Hash of each record's bytes.
-    pub hashes: &'r CudaView<'r, u64>,
 }
 
 /// Reads the headers of records.
@@ -92,12 +94,11 @@ impl RecordHeaderParser {
         let stream = frame.stream().clone();
         let mut heads = frame.slice(batch.chunks() as usize)?;
         let (element_bytes, index) = (tiles.element_bytes() as u32, index as u32);
-        // SAFETY: the caller guarantees a record in the input, its length and its hash for each chunk, for each of
-        // which the slice above has a header.
+        // SAFETY: the caller guarantees a record in the input and its length for each chunk, for each of which the slice
+        // above has a header.
         unsafe {
             launch!(self.0.record_headers_parse on &stream, Grid::new(batch.chunks(), THREADS); *tiles.geometry(),
-                *batch, element_bytes, records.input, records.places, records.lengths, records.hashes, index,
-                &mut heads)
+                *batch, element_bytes, records.input, records.places, records.lengths, index, &mut heads)
         }?;
         Ok(heads)
     }
