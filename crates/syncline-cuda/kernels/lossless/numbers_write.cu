@@ -47,9 +47,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const word_t *from =
         reinterpret_cast<const word_t *>(codes + chunk * code_stride) + position_in_chunk(geometry, batch, tile, chunk);
     uint8_t *own = shared[warp_id()];
+    const BinFinder finder(bins, of_cell);
     uint32_t width = 0;
     for (uint32_t i = lane_id(); i < elements; i += WARP) {
-        const uint32_t bin = bin_of(bins, of_cell, from[i]);
+        const uint32_t bin = finder.of(from[i]);
         own[i] = uint8_t(bin);
         width += bins.sizes[bin] & 0xFF;
     }
@@ -79,16 +80,55 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Puts up to 64 bits, with zeros above, into zeros in shared memory.
-__device__ inline void put_bits(uint32_t *words, uint32_t at, uint64_t bits) {
-    const uint32_t word = at / 32, shift = at % 32;
-    const uint64_t low = bits << shift;
-    const uint32_t parts[3] = {uint32_t(low), uint32_t(low >> 32), shift == 0 ? 0 : uint32_t(bits >> (64 - shift))};
-#pragma unroll
-    for (uint32_t i = 0; i < 3; ++i) {
-        if (parts[i] != 0) {
-            atomicOr(words + word + i, parts[i]);
+// Puts the raw bits of a lane, one code after another, into zeros in shared memory. Words that lanes share are
+// combined.
+class BitWriter {
+  public:
+    __device__ inline BitWriter(uint32_t *words, uint32_t at)
+        : word(words + at / 32), pending(0), filled(at % 32), is_shared(true) {}
+
+    // Puts `width` bits, at most 32, with zeros above.
+    __device__ inline void put(uint32_t bits, uint32_t width) {
+        pending |= uint64_t(bits) << filled;
+        filled += width;
+        if (filled >= 32) {
+            if (is_shared) {
+                atomicOr(word, uint32_t(pending));
+            } else {
+                *word = uint32_t(pending);
+            }
+            ++word;
+            is_shared = false;
+            pending >>= 32;
+            filled -= 32;
         }
+    }
+    __device__ inline void finish() const {
+        if (uint32_t(pending) != 0) {
+            atomicOr(word, uint32_t(pending));
+        }
+    }
+
+  private:
+    uint32_t *word;
+    uint64_t pending;
+    uint32_t filled;
+    bool is_shared; // whether lanes before this one may have bits in the word
+};
+
+// Copies bytes from shared memory, where a word follows, to any place. Called by the whole warp.
+__device__ inline void copy_out(const uint32_t *words, uint32_t bytes, uint8_t *out) {
+    const uint8_t *from = reinterpret_cast<const uint8_t *>(words);
+    const uint32_t head = min_of(uint32_t(-reinterpret_cast<int64_t>(out) & 3), bytes), whole = (bytes - head) / 4;
+    if (lane_id() < head) {
+        out[lane_id()] = from[lane_id()];
+    }
+    uint32_t *to = reinterpret_cast<uint32_t *>(out + head);
+    for (uint32_t i = lane_id(); i < whole; i += WARP) {
+        to[i] = __funnelshift_r(words[i], words[i + 1], 8 * head);
+    }
+    for (uint32_t i = head + 4 * whole + lane_id(); i < bytes; i += WARP) {
+        out[i] = from[i];
     }
 }
 
@@ -99,37 +139,37 @@ __device__ inline void write_raw_bits(const ChunkBins &bins, const uint8_t *of_c
         words[i] = 0;
     }
     __syncwarp();
+    const BinFinder finder(bins, of_cell);
     uint32_t before = 0;
     for (uint32_t begin = 0; begin < elements; begin += OWN * WARP) {
-        uint64_t raw[OWN];
+        word_t raw[OWN];
         uint32_t widths[OWN], sum = 0;
 #pragma unroll
         for (uint32_t k = 0; k < OWN; ++k) {
             const uint32_t i = begin + OWN * lane_id() + k;
             raw[k] = widths[k] = 0;
             if (i < elements) {
-                const uint32_t bin = bin_of(bins, of_cell, codes[i]), size = bins.sizes[bin];
+                const word_t code = codes[i];
+                const uint32_t bin = finder.of(code), size = bins.sizes[bin];
                 widths[k] = size & 0xFF;
-                raw[k] = uint64_t(signed_of(codes[i]) - bins.lows[bin]) >> (size >> 8);
+                raw[k] = word_t(word_t(code - word_t(bins.lows[bin])) >> (size >> 8));
             }
             sum += widths[k];
         }
         const uint32_t through = warp_inclusive_sum(sum);
-        uint32_t at = before + through - sum;
+        BitWriter writer(words, before + through - sum);
 #pragma unroll
         for (uint32_t k = 0; k < OWN; ++k) {
-            if (widths[k] > 0) {
-                put_bits(words, at, raw[k]);
+            writer.put(uint32_t(raw[k]), min_of(widths[k], 32u));
+            if (ELEMENT_BYTES == 8 && widths[k] > 32) {
+                writer.put(uint32_t(uint64_t(raw[k]) >> 32), widths[k] - 32);
             }
-            at += widths[k];
         }
+        writer.finish();
         before += __shfl_sync(ALL_LANES, through, WARP - 1);
     }
     __syncwarp();
-    const uint8_t *from = reinterpret_cast<const uint8_t *>(words);
-    for (uint32_t i = lane_id(); i < bytes; i += WARP) {
-        out[i] = from[i];
-    }
+    copy_out(words, bytes, out);
 }
 
 // Writes the raw bits and the verbatim values of tiles to the records in the output. `raw_before` are the bytes of the
@@ -139,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                   const ChunkBins *all_bins, const uint8_t *of_cell, const uint8_t *codes, uint64_t code_stride,
                   const uint32_t *verbatim, const uint32_t *raw_bytes, const uint32_t *raw_before,
                   const NumberPlaces *places, uint8_t *out) {
-    // Two more words, because the last bits of a code may be put in up to three.
+    // Two more words: one may be read behind the bits.
     __shared__ uint32_t shared[WARPS][format::MAX_TILE_ELEMENTS * ELEMENT_BYTES / 4 + 2];
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= batch.tiles) {
