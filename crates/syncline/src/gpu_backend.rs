@@ -25,7 +25,7 @@ use buffers::Buffers;
 use compress::KeptLanes;
 
 pub(crate) use compress::Compression;
-pub(crate) use decompress::{Decompression, Engine};
+pub(crate) use decompress::{Decompression, Engine, Former};
 pub(crate) use plan::{LayerBatch, Place, layer_batches};
 
 /// Page-locked buffers that take turns: one is filled while the other is copied.

@@ -37,7 +37,7 @@ pub struct LosslessDecompressor {
     arena: Arena,
     /// The headers of the last batch.
     on_host: Pinned<RecordHeader>,
-    /// One status word per chunk of the array, and whether its checksum differs.
+    /// One status word per chunk of the array, and whether its checksum differs, at least.
     statuses: CudaSlice<u32>,
     hashes_differ: CudaSlice<u32>,
     /// Checksums are computed beside all other work. The stream is destroyed after its memory.
@@ -59,6 +59,19 @@ struct Part<'p> {
 /// result therefore considers both.
 fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
     tiles.chunks_in(batch_bytes, info.longest_record() / 2)
+}
+
+fn check_kind(info: &StreamInfo) -> Result<()> {
+    match info.header().pipeline {
+        Pipeline::Lossless => info.check_index(),
+        other => Err(CudaError::Unsupported(format!("{other} streams are not lossless"))),
+    }
+}
+
+/// Returns memory for a word for each chunk of the array.
+fn words_of_chunks(stream: &Arc<CudaStream>, info: &StreamInfo) -> Result<CudaSlice<u32>> {
+    let chunks = info.geometry().chunks().max(1);
+    stream.alloc_zeros(chunks as usize).allocating(chunks * size_of::<u32>() as u64)
 }
 
 /// The requested tiles of a batch, and the memory for the array's elements from number `first_element` on.
@@ -121,30 +134,44 @@ impl LosslessDecompressor {
     /// [`CudaError::Unsupported`] for streams that are not lossless or have no index; errors of [`Device::kernel`];
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
-        let header = info.header();
-        if header.pipeline != Pipeline::Lossless {
-            return Err(CudaError::Unsupported(format!("{} streams are not lossless", header.pipeline)));
-        }
-        info.check_index()?;
-        let chunks = info.geometry().chunks() as usize;
-        let of_chunks = || stream.alloc_zeros::<u32>(chunks.max(1)).allocating(chunks as u64 * 4);
+        check_kind(info)?;
         let side = SideStream::new(stream.context())?;
-        let tiles = Tiles::new(device, header.element_type, info.geometry())?;
         Ok(Self {
             heads: RecordHeaderParser::new(device)?,
             hasher: Hasher::new(device)?,
             tokens: TokenDecoder::new(device)?,
-            numbers: NumberDecoder::new(device, &stream, header.element_type)?,
+            numbers: NumberDecoder::new(device, &stream, info.header().element_type)?,
             on_host: Pinned::new(&stream, 1)?,
-            statuses: of_chunks()?,
-            hashes_differ: of_chunks()?,
+            statuses: words_of_chunks(&stream, info)?,
+            hashes_differ: words_of_chunks(&stream, info)?,
             side_arena: Arena::new(side.stream().clone()),
             side,
             arena: Arena::new(stream),
-            chunks_in_batch: chunks_in_batch(info, &tiles, BATCH_BYTES),
-            tiles,
+            chunks_in_batch: 1,
+            tiles: Tiles::new(device, info.header().element_type, info.geometry())?,
             info: info.clone(),
-        })
+        }
+        .with_batch_bytes(BATCH_BYTES))
+    }
+
+    /// Returns a decompressor for another stream that takes over memory and kernels.
+    ///
+    /// # Errors
+    /// The errors of [`Self::new`]. The memory is freed then.
+    pub fn for_stream(self, device: &Device, info: &StreamInfo) -> Result<Self> {
+        check_kind(info)?;
+        let (stream, element) = (self.arena.stream().clone(), info.header().element_type);
+        let numbers = match self.numbers.element() == element {
+            true => self.numbers,
+            false => NumberDecoder::new(device, &stream, element)?,
+        };
+        let has_room = info.geometry().chunks() as usize <= self.statuses.len();
+        let (statuses, hashes_differ) = match has_room {
+            true => (self.statuses, self.hashes_differ),
+            false => (words_of_chunks(&stream, info)?, words_of_chunks(&stream, info)?),
+        };
+        let tiles = Tiles::new(device, element, info.geometry())?;
+        Ok(Self { info: info.clone(), tiles, numbers, statuses, hashes_differ, ..self }.with_batch_bytes(BATCH_BYTES))
     }
 
     /// Sets the size of a batch to about `bytes` bytes of elements.

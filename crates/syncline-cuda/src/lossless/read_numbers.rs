@@ -140,6 +140,10 @@ impl NumberDecoder {
         })
     }
 
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+
     /// Queues the kernel that reads the records of a batch that are of numbers, and a copy of what they state to the
     /// host. Replaces their statuses in `heads`.
     pub fn parse<'a>(

@@ -17,14 +17,14 @@ use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{
-    CompressOptions as DeviceOptions, Compressed, Compressor as LossyCompressor, Decompressor, Sizing, StreamInfo,
+    CompressOptions as DeviceOptions, Compressed, Compressor as LossyCompressor, Sizing, StreamInfo,
 };
 use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
 use crate::description::Summary;
-use crate::gpu_backend::BATCH_BYTES;
+use crate::gpu_backend::{BATCH_BYTES, Former};
 use crate::options::CompressOptions;
 use crate::{Execution, job};
 
@@ -43,8 +43,7 @@ pub struct Compressor {
     queued: Mutex<CudaEvent>,
     lossy: Option<LossyCompressor<'static>>,
     lossless: Option<LosslessCompressor<'static>>,
-    /// The decompressor of the last lossy stream, whose memory the next one takes over.
-    pub(super) decompressor: Option<Decompressor>,
+    pub(super) former: Former,
     /// Output of a compression whose size is not known before.
     scratch: Option<DeviceBuffer>,
     /// Bytes of elements of a region's layers that are decoded at a time.
@@ -77,7 +76,7 @@ impl Compressor {
             queued,
             lossy: None,
             lossless: None,
-            decompressor: None,
+            former: Former::default(),
             scratch: None,
             region_batch: BATCH_BYTES,
         })
@@ -91,9 +90,7 @@ impl Compressor {
         if let Some(compressor) = &mut self.lossy {
             compressor.free_workspace();
         }
-        if let Some(decompressor) = &mut self.decompressor {
-            decompressor.free_workspace();
-        }
+        self.former.free_workspace();
     }
 
     /// Describes the GPU.

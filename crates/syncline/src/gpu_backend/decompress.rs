@@ -39,20 +39,56 @@ pub(crate) enum Engine {
     Lossless(Box<LosslessDecompressor>),
 }
 
+/// The decompressors of former streams, which hand their memory on to those of the same kind.
+#[derive(Default)]
+pub(crate) struct Former {
+    lossy: Option<Box<Decompressor>>,
+    lossless: Option<Box<LosslessDecompressor>>,
+}
+
+impl Former {
+    /// Keeps the decompressor of a stream. Not to be called after an error: what a damaged stream states may make it
+    /// large.
+    pub(crate) fn keep(&mut self, engine: Engine) {
+        match engine {
+            Engine::Lossy(engine) => self.lossy = Some(engine),
+            Engine::Lossless(engine) => self.lossless = Some(engine),
+        }
+    }
+
+    /// Returns the bytes of device memory that are kept.
+    #[cfg(test)]
+    pub(crate) fn workspace_bytes(&self) -> usize {
+        let lossy = self.lossy.as_ref().map_or(0, |kept| kept.workspace_bytes());
+        lossy + self.lossless.as_ref().map_or(0, |kept| kept.workspace_bytes())
+    }
+
+    /// Frees the device memory that grows with the arrays.
+    pub(crate) fn free_workspace(&mut self) {
+        self.lossless = None;
+        if let Some(decompressor) = &mut self.lossy {
+            decompressor.free_workspace();
+        }
+    }
+}
+
 impl Engine {
-    /// Returns what decompresses a stream. A decompressor of another lossy stream hands its memory on to a lossy one.
+    /// Returns what decompresses a stream.
     pub(crate) fn new(
         device: &Device,
         stream: &Arc<CudaStream>,
         info: &StreamInfo,
-        former: Option<Decompressor>,
+        former: &mut Former,
     ) -> CudaResult<Self> {
-        Ok(match (info.header().pipeline, former) {
-            (Pipeline::Lossless, _) => {
-                Self::Lossless(Box::new(LosslessDecompressor::new(device, stream.clone(), info)?))
-            }
-            (_, Some(former)) => Self::Lossy(Box::new(former.for_stream(device, info)?)),
-            (_, None) => Self::Lossy(Box::new(Decompressor::new(device, stream.clone(), info)?)),
+        Ok(match info.header().pipeline {
+            Pipeline::Lossless => Self::Lossless(Box::new(match former.lossless.take() {
+                Some(former) => former.for_stream(device, info)?,
+                None => LosslessDecompressor::new(device, stream.clone(), info)?,
+            })),
+            Pipeline::Quantized | Pipeline::LogQuantized => Self::Lossy(Box::new(match former.lossy.take() {
+                Some(former) => former.for_stream(device, info)?,
+                None => Decompressor::new(device, stream.clone(), info)?,
+            })),
         })
     }
 
@@ -235,7 +271,7 @@ impl<'g> Lane<'g> {
             false => None,
         };
         Ok(Self {
-            engine: Engine::new(device, &stream, work.info, None)?,
+            engine: Engine::new(device, &stream, work.info, &mut Former::default())?,
             records: stream.alloc_zeros(records).allocating(records as u64)?,
             slab: stream.alloc_zeros(bytes).allocating(bytes as u64)?,
             packed,

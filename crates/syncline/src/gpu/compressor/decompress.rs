@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use syncline_core::bound::Pipeline;
 use syncline_core::container::ALIGNMENT;
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Region;
@@ -136,23 +135,6 @@ impl Compressor {
         Ok(unsafe { (borrow(&self.stream, input, input.len), borrow(&self.stream, output, output.len)) })
     }
 
-    /// Returns what decompresses a stream. That of the last lossy stream hands its memory on to a lossy one.
-    fn engine(&mut self, info: &StreamInfo) -> std::result::Result<Engine, CudaError> {
-        let former = match info.header().pipeline {
-            Pipeline::Lossless => None,
-            Pipeline::Quantized | Pipeline::LogQuantized => self.decompressor.take(),
-        };
-        Engine::new(self.device, &self.stream, info, former)
-    }
-
-    /// Keeps the decompressor of a lossy stream for the next call. Not called after an error: what a damaged stream
-    /// states may make it large.
-    fn keep(&mut self, engine: Engine) {
-        if let Engine::Lossy(decompressor) = engine {
-            self.decompressor = Some(*decompressor);
-        }
-    }
-
     /// Decompresses a stream and waits for it.
     fn decode(
         &mut self,
@@ -160,9 +142,9 @@ impl Compressor {
         input: &CudaView<'_, u8>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> std::result::Result<(), CudaError> {
-        let mut engine = self.engine(info)?;
+        let mut engine = Engine::new(self.device, &self.stream, info, &mut self.former)?;
         engine.array(input, output)?;
-        self.keep(engine);
+        self.former.keep(engine);
         Ok(())
     }
 
@@ -181,7 +163,7 @@ impl Compressor {
         let mut slab = DeviceBuffer::new(&self.stream, most as usize * size)?;
         let slab = slab.slice_mut();
         let mut packer = BoxPacker::new(self.device, &self.stream, size as u64)?;
-        let mut engine = self.engine(info)?;
+        let mut engine = Engine::new(self.device, &self.stream, info, &mut self.former)?;
         for batch in &batches {
             let made = elements_of(batch) as usize * size;
             let mut made = slab.slice_mut(..made);
@@ -198,7 +180,7 @@ impl Compressor {
             }
         }
         self.stream.synchronize().doing("waiting for a region")?;
-        self.keep(engine);
+        self.former.keep(engine);
         Ok(())
     }
 }
