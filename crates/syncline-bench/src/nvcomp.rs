@@ -100,8 +100,10 @@ impl Codec {
     }
 
     /// Returns all codecs, for symbols of `symbol_bytes` bytes.
-    pub fn all(symbol_bytes: usize) -> [Self; 8] {
+    pub fn all(symbol_bytes: usize) -> [Self; 9] {
         let symbols = type_of(symbol_bytes);
+        // LZ4 has no symbols of 8 bytes.
+        let of_lz4 = type_of(symbol_bytes.min(4));
         let bitcomp =
             |name, algorithm| Self { compress: options(&[algorithm, symbols]), ..Self::plain(name, "Bitcomp") };
         let ans = |name, chunk| Self { chunk, decompress: options(&[0, TYPE_BITS]), ..Self::plain(name, "ANS") };
@@ -111,9 +113,10 @@ impl Codec {
             bitcomp("Bitcomp", 0),
             bitcomp("Bitcomp, sparse", 1),
             Self::cascaded(symbol_bytes),
-            Self { compress: options(&[symbols]), decompress: options(&[0, 0, symbols]), ..Self::plain("LZ4", "LZ4") },
+            Self { compress: options(&[of_lz4]), decompress: options(&[0, 0, of_lz4]), ..Self::plain("LZ4", "LZ4") },
             Self::plain("Snappy", "Snappy"),
             Self::plain("Zstd", "Zstd"),
+            Self::plain("GDeflate", "Gdeflate"),
         ]
     }
 }
