@@ -76,11 +76,8 @@ impl Gpu {
             ..self.record("stages", array, "syncline")
         };
         let (there, back) = (compressor.workspace_bytes(), decompressor.workspace_bytes() as u64);
-        Ok([
-            self.timed(&record("compress", there), &compress),
-            self.timed(&record("decompress", back), &decompress),
-        ]
-        .concat())
+        Ok([self.timed(&record("compress", there), &compress), self.timed(&record("decompress", back), &decompress)]
+            .concat())
     }
 
     fn timed(&self, record: &Record, steps: &[(&str, Times)]) -> Vec<Record> {
@@ -120,11 +117,8 @@ impl Gpu {
             ..self.record("stages", array, "syncline")
         };
         let (there, back) = (compressor.workspace_bytes(), decompressor.workspace_bytes() as u64);
-        Ok([
-            self.timed(&record("compress", there), &compress),
-            self.timed(&record("decompress", back), &decompress),
-        ]
-        .concat())
+        Ok([self.timed(&record("compress", there), &compress), self.timed(&record("decompress", back), &decompress)]
+            .concat())
     }
 }
 

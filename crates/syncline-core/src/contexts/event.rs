@@ -3,6 +3,7 @@
 use super::activity::CONTEXTS;
 use super::symbol::{SYMBOLS, Symbol};
 use super::table::Counts;
+use crate::bits::logarithm::times_log2;
 
 /// Bits of a context, and of a symbol.
 const CONTEXT_LOG2: u32 = 8;
@@ -80,6 +81,9 @@ pub fn pair_of(symbol: usize, context: usize) -> usize {
     symbol << CONTEXT_LOG2 | context
 }
 
+/// Counts that are skipped together.
+const COUNTS: usize = 16;
+
 /// How often symbols occur in contexts.
 #[derive(Debug)]
 pub struct EventCounts(Vec<u32>);
@@ -104,7 +108,7 @@ impl EventCounts {
     }
 
     /// Returns the counts of the symbols in a context.
-    pub fn of_context(&self, context: usize) -> Counts {
+    fn of_context(&self, context: usize) -> Counts {
         std::array::from_fn(|symbol| self.0[pair_of(symbol, context)])
     }
 
@@ -113,10 +117,33 @@ impl EventCounts {
         self.0.iter().map(|&count| u64::from(count)).sum()
     }
 
-    /// Returns the number of bits behind the symbols in a context.
-    pub fn bits_behind(&self, context: usize) -> u64 {
-        let counts = self.of_context(context);
-        counts.iter().zip(0..).map(|(&count, symbol)| u64::from(count) * u64::from(Symbol::bits_of(symbol))).sum()
+    /// Returns the number of bits behind all symbols.
+    pub fn bits_behind(&self) -> u64 {
+        let bits = |(row, symbol): (&[u32], _)| {
+            let count: u64 = row.iter().map(|&count| u64::from(count)).sum();
+            count * u64::from(Symbol::bits_of(symbol))
+        };
+        self.rows().zip(0..).map(bits).sum()
+    }
+
+    /// Returns the bits of all symbols by the entropy of each context, in units of 2^-16.
+    pub fn entropy(&self) -> u64 {
+        // In the order of memory: most pairs do not occur, in small chunks nearly none.
+        let (mut sums, mut coded) = ([0u32; CONTEXTS], 0);
+        for row in self.rows() {
+            for (sums, counts) in sums.chunks_mut(COUNTS).zip(row.chunks(COUNTS)) {
+                if counts.iter().fold(0, |any, &count| any | count) != 0 {
+                    sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += count);
+                    coded += counts.iter().map(|&count| times_log2(count)).sum::<u64>();
+                }
+            }
+        }
+        sums.into_iter().map(times_log2).sum::<u64>() - coded
+    }
+
+    /// Returns the counts of each symbol in all contexts.
+    fn rows(&self) -> impl Iterator<Item = &[u32]> {
+        self.0.chunks(1 << CONTEXT_LOG2).take(SYMBOLS).map(|row| &row[..CONTEXTS])
     }
 
     /// Returns the counts of the symbols in each context.

@@ -36,6 +36,12 @@ pub struct SlotTables {
     pub any_masks: bool,
 }
 
+impl Default for SlotTables {
+    fn default() -> Self {
+        Self { slots: Vec::new(), of_contexts: [0; CONTEXTS], any_masks: false }
+    }
+}
+
 /// The number of the table of what is behind the last event of a list: it leaves a state as it is.
 pub const NO_TABLE: u8 = (TABLES - 1) as u8;
 /// Numbers of tables. There are fewer contexts.
@@ -70,19 +76,35 @@ impl Slot {
 
 /// Lists what the slots of a table stand for.
 fn list_slots(table: &Table, slots: &mut [u32]) {
-    let mut slots = slots.iter_mut();
-    for symbol in 0..SYMBOLS {
+    let mut rest = slots;
+    for symbol in (0..SYMBOLS).filter(|&symbol| table.frequency(symbol) > 0) {
         let frequency = table.frequency(symbol);
-        let all = (0..frequency).map(|offset| Slot::new(frequency, offset, symbol as u32).0);
-        slots.by_ref().zip(all).for_each(|(slot, value)| *slot = value);
+        let (own, others) = rest.split_at_mut((frequency as usize).min(rest.len()));
+        // A sum and no call, so that the loop becomes one of vectors.
+        let first = Slot::new(frequency, 0, symbol as u32).0;
+        own.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = first + (offset << TABLE_LOG2));
+        rest = others;
     }
 }
 
 impl SlotTables {
-    /// Prepares the tables of a chunk.
+    /// Returns the tables of a chunk.
+    #[cfg(test)]
     pub fn new(tables: &Tables) -> Self {
-        let mut slots = vec![0; TABLES << TABLE_LOG2];
-        let (mut of_contexts, mut number) = ([0; CONTEXTS], 0);
+        let mut slots = Self::default();
+        slots.prepare(tables);
+        slots
+    }
+
+    /// Prepares the tables of a chunk, in the place of those of another.
+    pub fn prepare(&mut self, tables: &Tables) {
+        let Self { slots, of_contexts, any_masks } = self;
+        if slots.is_empty() {
+            slots.resize(TABLES << TABLE_LOG2, 0);
+            let none = &mut slots[usize::from(NO_TABLE) << TABLE_LOG2..];
+            none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
+        }
+        let mut number = 0;
         for (context, &table) in tables.of_context.iter().enumerate() {
             let shares = |before: usize| tables.of_context[before] == table && !is_quiet(before) && !is_quiet(context);
             let is_first = context == 0;
@@ -93,15 +115,12 @@ impl SlotTables {
             }
             of_contexts[context] = number;
         }
-        let none = &mut slots[usize::from(NO_TABLE) << TABLE_LOG2..];
-        none.iter_mut().zip(0..).for_each(|(slot, offset)| *slot = Slot::new(TOTAL, offset, 0).0);
         let is_mask = |symbol: usize| symbol >= usize::from(FIRST_MASK);
         let has_masks = |table: &Table| (0..SYMBOLS).any(|symbol| is_mask(symbol) && table.frequency(symbol) > 0);
         // Counts of plain segments have such symbols.
         let of_elements = (0..CONTEXTS).filter(|&context| is_of_elements(context));
         let mut of_elements = of_elements.map(|context| &tables.tables[usize::from(tables.of_context[context])]);
-        let any_masks = of_elements.any(has_masks);
-        Self { slots, of_contexts, any_masks }
+        *any_masks = of_elements.any(has_masks);
     }
 
     /// Returns the numbers of the tables of the contexts of a kind.

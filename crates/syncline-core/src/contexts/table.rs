@@ -143,17 +143,19 @@ fn cost_of(counts: &Counts) -> u64 {
     ((times_log2(sum) - of_symbols.min(times_log2(sum))) >> LOG_BITS) + 4 * used + 8
 }
 
-/// Joins contexts with the ones before where that saves bits.
+/// Joins contexts with the ones before where that saves bits, or where they do not occur.
 fn group(counts: &[Counts; CONTEXTS]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (context, counts) in counts.iter().enumerate() {
+        if context > 0 && counts.iter().all(|&count| count == 0) {
+            continue;
+        }
         let cost = cost_of(counts);
-        if let Some(last) = groups.last_mut() {
+        if let Some(last) = groups.last_mut().filter(|_| !begins_group(context)) {
             let mut both = last.counts;
             both.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             let joined = cost_of(&both);
-            let is_used = counts.iter().any(|&count| count > 0);
-            if !is_used || (!begins_group(context) && joined <= last.cost + cost) {
+            if joined <= last.cost + cost {
                 (last.counts, last.cost) = (both, joined);
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use super::lossy::buffers::EncodeBuffers;
 use super::lzss;
+use crate::contexts::lanes::SlotTables;
 use crate::geometry::Tile;
 use crate::mem::kept::Kept;
 use crate::predict::word::Word;
@@ -26,6 +27,7 @@ pub struct DecodeScratch {
     pub(super) lzss: lzss::DecodeBuffers,
     pub(super) batch: Kept,
     pub(super) block: Kept,
+    pub(super) slots: SlotTables,
 }
 
 /// Returns memory for this many words, whose values are unspecified.

@@ -41,7 +41,7 @@ impl<'a> Events<'a> {
 }
 
 /// Codes units.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Encoder {
     /// How a state takes each pair of a symbol and a context.
     divisions: Vec<Division>,
@@ -50,16 +50,23 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Prepares the tables of a chunk.
+    /// Returns an encoder with the tables of a chunk.
+    #[cfg(test)]
     pub fn new(tables: &Tables) -> Self {
-        let mut divisions = vec![Division::NONE; PAIRS];
+        let mut encoder = Self::default();
+        encoder.prepare(tables);
+        encoder
+    }
+
+    /// Prepares the tables of a chunk, in the place of those of another.
+    pub fn prepare(&mut self, tables: &Tables) {
+        self.divisions.resize(PAIRS, Division::NONE);
         let of_tables: Vec<_> = tables.tables.iter().map(divisions_of).collect();
         for (context, &table) in tables.of_context.iter().enumerate() {
             for (symbol, division) in of_tables[usize::from(table)].iter().enumerate() {
-                divisions[pair_of(symbol, context)] = *division;
+                self.divisions[pair_of(symbol, context)] = *division;
             }
         }
-        Self { divisions, words: Vec::new() }
     }
 
     /// Appends the states and the words of a unit. Returns the number of words, which is 0 if all codes are 0.

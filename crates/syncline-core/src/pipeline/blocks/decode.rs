@@ -33,10 +33,12 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     sink: &mut K,
 ) -> Result<()> {
     let chunk = Chunk::parse(context, payload)?;
+    let DecodeScratch { block: kept, slots, .. } = scratch;
+    slots.prepare(&chunk.tables);
     let quantizer = Quantizer::<T>::new(context.header);
     let mut elements = Elements::new(context.header);
     let patterns = patterns_of(&quantizer.stored.values_of(&context.header.patterns));
-    let mut block = scratch.block.take::<Block<T>>().unwrap_or_default();
+    let mut block = kept.take::<Block<T>>().unwrap_or_default();
     let mut x = Vec::new();
     let mut anchors = PackedReader::new(chunk.anchors);
     let (mut position, mut unit, mut word, mut first_anchor) = (0, 0, 0, 0);
@@ -53,7 +55,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         if sink.needs(&tile) {
             let is_needed = |part| block.needs_part(part, &tile, |tile| sink.needs(tile));
             let needed: Vec<bool> = (0..block.part_count()).map(is_needed).collect();
-            chunk.read_codes(&mut block, &quantizer, words, (units, sizes, &needed)).ok_or_else(damaged)?;
+            chunk.read_codes(&mut block, (&quantizer, slots), words, (units, sizes, &needed)).ok_or_else(damaged)?;
             x.resize(tile.len(), T::from_bits(0));
             block.reconstruct(&quantizer, &mut x);
             if let Some(range) = &quantizer.range {
@@ -71,7 +73,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     if unit != chunk.sizes.len() || word != chunk.words.len() || !anchors.is_finished() {
         return Err(context.corrupt("it has more units than blocks"));
     }
-    scratch.block.keep(block);
+    kept.keep(block);
     Ok(())
 }
 
@@ -108,7 +110,7 @@ pub(in super::super) fn bytes_of_units<T: Real>(
 /// The sections of a chunk, read and checked.
 struct Chunk<'a> {
     plan: Plan,
-    tables: SlotTables,
+    tables: Tables,
     anchors: &'a [u8],
     verbatim: SparseList<'a>,
     /// The units of each block, and the number of words of each unit.
@@ -133,7 +135,6 @@ impl<'a> Chunk<'a> {
         });
         let (plan, tables) =
             parsed.ok_or_else(|| context.corrupt("unknown prediction of blocks, or damaged tables"))?;
-        let tables = SlotTables::new(&tables);
         let elements = context.geometry.chunk_elements(context.chunk);
         let verbatim = SparseList::parse(verbatim, header.element_type.size(), elements, place)?;
         let parts = context.geometry.chunk(context.chunk).map(|tile| parts_of(tile.extent, plan));
@@ -146,7 +147,7 @@ impl<'a> Chunk<'a> {
     fn read_codes<T: Real>(
         &self,
         block: &mut Block<T>,
-        quantizer: &Quantizer<T>,
+        (quantizer, slots): (&Quantizer<T>, &SlotTables),
         words: &[u8],
         (units, sizes, needed): (Units, &[u32], &[bool]),
     ) -> Option<()> {
@@ -165,7 +166,7 @@ impl<'a> Chunk<'a> {
                 Some(number) => boxes.push((number, decoder)),
             }
         }
-        let is_good = block.decode_coarse(coarse, &self.tables, quantizer) && block.decode_boxes(boxes, &self.tables);
+        let is_good = block.decode_coarse(coarse, slots, quantizer) && block.decode_boxes(boxes, slots);
         is_good.then_some(())
     }
 }

@@ -11,7 +11,7 @@ use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, write_sp
 use crate::contexts::lanes::Encoder;
 use crate::contexts::segments::PartEvents;
 use crate::contexts::table::Tables;
-use crate::contexts::{CONTEXTS, EventCounts, PackedWriter};
+use crate::contexts::{EventCounts, PackedWriter};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::pipeline::CoderOptions;
@@ -65,7 +65,7 @@ pub(in super::super) fn encode<T: Real>(
             coder.memory.block.keep_parts();
         }
     }
-    parts.write(&coder.memory, (chunk, plan), out);
+    parts.write(&mut coder.memory, (chunk, plan), out);
     coder.memory.block.forget_parts();
     scratch.block.keep(coder.memory);
     Ok((!coder.elements.any_lost).then_some(summary))
@@ -87,12 +87,13 @@ pub(super) struct Memory<T> {
     pub counts: EventCounts,
     /// The masks of the elements of the block: 0, or the number of the pattern plus 1.
     masks: Vec<u8>,
+    encoder: Encoder,
 }
 
 impl<T: Real> Default for Memory<T> {
     fn default() -> Self {
         let (block, counts) = (Block::default(), EventCounts::default());
-        Self { block, counts, masks: Vec::new() }
+        Self { block, counts, masks: Vec::new(), encoder: Encoder::default() }
     }
 }
 
@@ -103,7 +104,7 @@ impl<T: Real> Coder<T> {
     /// Codes the elements of a block. Elements that hold fill patterns are masked; so are zeros of floats, which are
     /// kept exactly, unless there are few or all are on a grid.
     pub fn encode(&mut self, x: &[T], extent: [usize; 3], plan: Plan) {
-        let Memory { block, counts, masks } = &mut self.memory;
+        let Memory { block, counts, masks, .. } = &mut self.memory;
         block.begin(extent, plan);
         let patterns = patterns_of(&self.patterns);
         // Zeros of integers are values like others.
@@ -145,16 +146,16 @@ impl Parts {
     }
 
     /// Appends the record.
-    fn write<T: Real>(self, memory: &Memory<T>, (chunk, plan): (u64, Plan), out: &mut Vec<u8>) {
+    fn write<T: Real>(self, memory: &mut Memory<T>, (chunk, plan): (u64, Plan), out: &mut Vec<u8>) {
         let record = RecordBuilder::begin(out, ChunkKind::Blocks, chunk);
         let mut sections = SectionWriter::begin(out);
         let mut packed = PackedWriter::default();
-        let counts = &memory.counts;
+        let Memory { block, counts, encoder, .. } = memory;
         let (tables, bits) = Tables::build(&counts.of_contexts(), &mut packed);
-        let bits = bits + (0..CONTEXTS).map(|context| counts.bits_behind(context)).sum::<u64>();
-        let mut encoder = Encoder::new(&tables);
+        let bits = bits + counts.bits_behind();
+        encoder.prepare(&tables);
         let (mut words, mut sizes) = (Vec::new(), UnitSizes::default());
-        for parts in memory.block.kept_blocks() {
+        for parts in block.kept_blocks() {
             let events: usize = parts.iter().map(PartEvents::count).sum();
             let bytes = bits * events as u64 / counts.total().max(1) / 8;
             let lanes_log2 = Units::choose_lanes(bytes, parts.len());

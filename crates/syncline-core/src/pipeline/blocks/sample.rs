@@ -2,8 +2,7 @@
 
 use super::encode::Coder;
 use super::plan::{Division, Plan};
-use crate::bits::logarithm::{LOG_BITS, times_log2};
-use crate::contexts::CONTEXTS;
+use crate::bits::logarithm::LOG_BITS;
 use crate::error::Result;
 use crate::geometry::{Geometry, Tile, balanced_extent};
 use crate::pipeline::context::ElementSource;
@@ -88,12 +87,5 @@ fn cost<T: Real>(coder: &mut Coder<T>, pieces: &[(Vec<T>, [usize; 3])], plan: Pl
         coder.encode(x, *extent, plan);
         bits += coder.memory.block.missed.len() as u64 * 8 * (4 + coder.elements.stored.size() as u64);
     }
-    let mut entropy = 0;
-    for context in 0..CONTEXTS {
-        let counts = coder.memory.counts.of_context(context);
-        bits += coder.memory.counts.bits_behind(context);
-        let sum: u32 = counts.iter().sum();
-        entropy += times_log2(sum).saturating_sub(counts.iter().map(|&count| times_log2(count)).sum());
-    }
-    bits + (entropy >> LOG_BITS)
+    bits + coder.memory.counts.bits_behind() + (coder.memory.counts.entropy() >> LOG_BITS)
 }
