@@ -315,8 +315,8 @@ impl LosslessDecompressor {
         self.hasher.verify(&mut frame, part.input, &pieces, &mut progress, &mut differ)
     }
 
-    /// Decodes the tiles of a batch that are wanted, whatever the checksums of their records are. Returns the first chunk
-    /// whose header has a problem, the problem, and whether it is that there is no record.
+    /// Decodes the tiles of a batch that are wanted, whatever the checksums of their records are. Returns the first
+    /// chunk whose header has a problem, the problem, and whether it is that there is no record.
     fn decode(
         &mut self,
         part: &Part<'_>,

@@ -175,8 +175,8 @@ impl NumberDecoder {
         Ok(numbers)
     }
 
-    /// Queues the decoding of the tiles that are in chunks of numbers, of which there are some. `places` are the offsets
-    /// of the records in the input. Sets bits of the statuses of damaged chunks.
+    /// Queues the decoding of the tiles that are in chunks of numbers, of which there are some. `places` are the
+    /// offsets of the records in the input. Sets bits of the statuses of damaged chunks.
     pub fn decode(
         &mut self,
         frame: &mut Frame<'_>,

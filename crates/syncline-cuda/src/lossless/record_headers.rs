@@ -94,8 +94,8 @@ impl RecordHeaderParser {
         let stream = frame.stream().clone();
         let mut heads = frame.slice(batch.chunks() as usize)?;
         let (element_bytes, index) = (tiles.element_bytes() as u32, index as u32);
-        // SAFETY: the caller guarantees a record in the input and its length for each chunk, for each of which the slice
-        // above has a header.
+        // SAFETY: the caller guarantees a record in the input and its length for each chunk, for each of which the
+        // slice above has a header.
         unsafe {
             launch!(self.0.record_headers_parse on &stream, Grid::new(batch.chunks(), THREADS); *tiles.geometry(),
                 *batch, element_bytes, records.input, records.places, records.lengths, index, &mut heads)
