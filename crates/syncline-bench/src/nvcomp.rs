@@ -356,7 +356,11 @@ mod tests {
         // Type and mode are first, then flags at bytes 8, 16 and 24, and the level at byte 32.
         assert_eq!(cascaded.compress.0[..9], [3, 1, 1, 0, 0, 0, 7, 0, 3]);
         assert_eq!(cascaded.decompress.0[..4], [0, 0, 0xFF, 0]);
-        let [.., wide, lz4, snappy, _] = Codec::all(4);
+        let [_, _, _, _, wide, lz4, snappy, zstd, gdeflate] = Codec::all(4);
+        assert_eq!([wide.name, lz4.name, zstd.name, gdeflate.name], ["Cascaded", "LZ4", "Zstd", "GDeflate"]);
+        // LZ4 has no symbols of 8 bytes.
+        let [of_lz4, of_bytes] = [8, 1].map(|bytes| Codec::all(bytes)[5].compress.0[0]);
+        assert_eq!((of_lz4, of_bytes), (5, 1));
         assert_eq!((lz4.compress.0[0], lz4.compress.0[1], &lz4.decompress.0[..4]), (5, 0, &[0, 0, 5, 0][..]));
         assert!(snappy.compress.0.iter().chain(&snappy.decompress.0).all(|&word| word == 0));
         assert_eq!(([1, 2, 4, 8].map(type_of), wide.compress.0[0]), ([1, 3, 5, 7], 5));
