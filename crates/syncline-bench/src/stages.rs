@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use syncline::{Bound, Effort};
 use syncline_core::geometry::TileSize;
 use syncline_core::pipeline::CoderOptions;
-use syncline_cuda::cudarc::driver::CudaSlice;
-use syncline_cuda::error::DriverContext;
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
+use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, Sizing, StreamInfo, compress_bound};
 use syncline_cuda::timing::Times;
@@ -47,79 +47,96 @@ impl Gpu {
     }
 
     fn lossless_stages(&self, array: &Array) -> Result<Vec<Record>> {
-        let (stream, shape) = (&self.stream, array.shape()?);
-        let input = stream.clone_htod(&array.bytes).doing("uploading an array")?;
-        let room = compress_bound(array.element, shape) as usize;
-        let mut output: CudaSlice<u8> = stream.alloc_zeros(room).doing("allocating")?;
-        let mut compressor = LosslessCompressor::new(&self.device, stream)?;
-        let options = CoderOptions::default();
-        let mut bytes = 0;
-        self.wake()?;
-        let compress = self.kernels.measure(self.runs, || {
-            let (input, output) = (&input.as_view(), &mut output.as_view_mut());
-            bytes = compressor.compress(input, array.element, shape, &options, output)?.bytes as usize;
-            Ok(())
-        })?;
-        let made = output.slice(..bytes);
-        let info = StreamInfo::from_device(stream, &made)?;
-        let mut decompressor = LosslessDecompressor::new(&self.device, stream.clone(), &info)?;
-        let mut back = stream.alloc_zeros::<u8>(array.bytes.len()).doing("allocating")?;
-        let decompress = self.kernels.measure(self.runs, || decompressor.decompress(&made, &mut back.as_view_mut()))?;
+        let mut compressor = LosslessCompressor::new(&self.device, &self.stream)?;
+        let (shape, options) = (array.shape()?, CoderOptions::default());
+        let (measured, decompressor) = self.both_ways(
+            array,
+            |input, output| Ok(compressor.compress(input, array.element, shape, &options, output)?.bytes),
+            |info| LosslessDecompressor::new(&self.device, self.stream.clone(), info),
+            LosslessDecompressor::decompress,
+        )?;
         decompressor.check()?;
-        let values = stream.clone_dtoh(&back).doing("reading an array")?;
-        ensure!(values == array.bytes, "an element differs");
-        let record = |direction: &str, workspace: u64| Record {
-            bound: bound_text(None),
-            options: direction.into(),
-            stream_bytes: Some(bytes as u64),
-            workspace: Some(workspace),
-            ..self.record("stages", array, "syncline")
-        };
-        let (there, back) = (compressor.workspace_bytes(), decompressor.workspace_bytes() as u64);
-        Ok([self.timed(&record("compress", there), &compress), self.timed(&record("decompress", back), &decompress)]
-            .concat())
-    }
-
-    fn timed(&self, record: &Record, steps: &[(&str, Times)]) -> Vec<Record> {
-        steps.iter().map(|(step, times)| record.clone().timed(step, times, Some(self.copy))).collect()
+        ensure!(measured.values == array.bytes, "an element differs");
+        let record = Record { bound: bound_text(None), ..self.record("stages", array, "syncline") };
+        let workspace = [compressor.workspace_bytes(), decompressor.workspace_bytes() as u64];
+        Ok(self.records(&measured, &record, "", workspace))
     }
 
     fn stages(&self, array: &Array, effort: Effort, relative: f64) -> Result<Vec<Record>> {
-        let (stream, shape) = (&self.stream, array.shape()?);
         let tile_size = if effort == Effort::Fast { TileSize::Small } else { TileSize::Block };
         let options = CompressOptions { tile_size, ..CompressOptions::new(Bound::Rel(relative)) };
-        let mut compressor = Compressor::new(&self.device, stream, Sizing::Measured)?;
+        let mut compressor = Compressor::new(&self.device, &self.stream, Sizing::Measured)?;
+        let shape = array.shape()?;
+        let (measured, decompressor) = self.both_ways(
+            array,
+            |input, output| Ok(compressor.compress(input, array.element, shape, &options, output)?.bytes),
+            |info| Decompressor::new(&self.device, self.stream.clone(), info),
+            Decompressor::decompress,
+        )?;
+        decompressor.check()?;
+        let error = Promise::of(&measured.stream)?.check(array, relative, &measured.values)?;
+        let record = Record {
+            bound: bound_text(Some(relative)),
+            error: Some(error),
+            ..self.record("stages", array, "syncline")
+        };
+        let workspace = [compressor.workspace_bytes(), decompressor.workspace_bytes() as u64];
+        Ok(self.records(&measured, &record, &format!("{}, ", effort.name()), workspace))
+    }
+
+    /// Times the kernels of compressing an array and of decompressing its stream with what `open` returns.
+    fn both_ways<D>(
+        &self,
+        array: &Array,
+        mut compress: impl FnMut(&CudaView<'_, u8>, &mut CudaViewMut<'_, u8>) -> CudaResult<u64>,
+        open: impl FnOnce(&StreamInfo) -> CudaResult<D>,
+        decompress: impl Fn(&mut D, &CudaView<'_, u8>, &mut CudaViewMut<'_, u8>) -> CudaResult<()>,
+    ) -> Result<(Measured, D)> {
+        let stream = &self.stream;
         let input = stream.clone_htod(&array.bytes).doing("uploading an array")?;
-        let room = compress_bound(array.element, shape) as usize;
+        let room = compress_bound(array.element, array.shape()?) as usize;
         let mut output: CudaSlice<u8> = stream.alloc_zeros(room).doing("allocating")?;
         let mut bytes = 0;
         self.wake()?;
-        let compress = self.kernels.measure(self.runs, || {
-            let (input, output) = (&input.as_view(), &mut output.as_view_mut());
-            bytes = compressor.compress(input, array.element, shape, &options, output)?.bytes as usize;
+        let there = self.kernels.measure(self.runs, || {
+            bytes = compress(&input.as_view(), &mut output.as_view_mut())? as usize;
             Ok(())
         })?;
         let made = output.slice(..bytes);
-        let info = StreamInfo::from_device(stream, &made)?;
-        let mut decompressor = Decompressor::new(&self.device, stream.clone(), &info)?;
+        let mut decompressor = open(&StreamInfo::from_device(stream, &made)?)?;
         let mut back = stream.alloc_zeros::<u8>(array.bytes.len()).doing("allocating")?;
-        let decompress = self.kernels.measure(self.runs, || decompressor.decompress(&made, &mut back.as_view_mut()))?;
-        decompressor.check()?;
-        let host = stream.clone_dtoh(&made).doing("reading a stream")?;
+        let back_again =
+            self.kernels.measure(self.runs, || decompress(&mut decompressor, &made, &mut back.as_view_mut()))?;
+        let stream_on_host = stream.clone_dtoh(&made).doing("reading a stream")?;
         let values = stream.clone_dtoh(&back).doing("reading an array")?;
-        let error = Promise::of(&host)?.check(array, relative, &values)?;
-        let record = |direction: &str, workspace: u64| Record {
-            bound: bound_text(Some(relative)),
-            options: format!("{}, {direction}", effort.name()),
-            stream_bytes: Some(bytes as u64),
-            error: Some(error),
-            workspace: Some(workspace),
-            ..self.record("stages", array, "syncline")
-        };
-        let (there, back) = (compressor.workspace_bytes(), decompressor.workspace_bytes() as u64);
-        Ok([self.timed(&record("compress", there), &compress), self.timed(&record("decompress", back), &decompress)]
-            .concat())
+        Ok((Measured { compress: there, decompress: back_again, stream: stream_on_host, values }, decompressor))
     }
+
+    /// Returns a record for each kernel in both directions, with `prefix` before the direction.
+    fn records(&self, measured: &Measured, record: &Record, prefix: &str, workspace: [u64; 2]) -> Vec<Record> {
+        let directions = [("compress", &measured.compress), ("decompress", &measured.decompress)];
+        let of_direction = |((direction, steps), workspace): ((&str, &Steps), u64)| {
+            let record = Record {
+                options: format!("{prefix}{direction}"),
+                stream_bytes: Some(measured.stream.len() as u64),
+                workspace: Some(workspace),
+                ..record.clone()
+            };
+            steps.iter().map(|(step, times)| record.clone().timed(step, times, Some(self.copy))).collect::<Vec<_>>()
+        };
+        directions.into_iter().zip(workspace).flat_map(of_direction).collect()
+    }
+}
+
+/// Kernels and their times.
+type Steps = Vec<(&'static str, Times)>;
+
+/// Times of both directions, the stream, and the array that it gave.
+struct Measured {
+    compress: Steps,
+    decompress: Steps,
+    stream: Vec<u8>,
+    values: Vec<u8>,
 }
 
 /// Times `work` on one core, which has `bytes` bytes of input; other work on the machine only ever adds time.

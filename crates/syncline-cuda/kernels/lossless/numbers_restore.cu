@@ -1,7 +1,7 @@
 // Makes the elements of tiles of numbers from the symbols of their bins and their raw bits, a tile a warp.
 //
-// Symbols and raw bits of a tile are copied to shared memory. Tiles that are one row go from registers to the array,
-// 16 bytes a lane. Others go through shared memory once more.
+// Symbols and raw bits of a tile are copied to shared memory, where its codes take the place of the raw bits. Each lane
+// has 16 bytes of codes at a time, also to add up and to write a tile that is one row.
 //
 // THREADS  threads of a block
 // TILES    tiles of a warp, one after another; all tiles of a block are of one chunk
@@ -10,12 +10,12 @@
 #include "predict/integrate.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// Status of a chunk whose raw bits are not those of its codes: STATUS_NUMBERS in src/lossless/read_numbers.rs.
+// Status of a chunk whose raw bits are not those of its codes: STATUS_RAW_BITS in src/lossless/read_numbers.rs.
 constexpr uint32_t WRONG_RAW_BITS = 4;
 constexpr uint32_t MASK_ALL = 1, MASK_BITMAP = 2;
 // Bytes of shared memory of a warp for the raw bits of a tile, which give way to its numbers from the front on, and for
 // its symbols, each with what is left of the first and the last unit of 16 bytes.
-constexpr uint32_t VALUE_BYTES = format::MAX_TILE_ELEMENTS * ELEMENT_BYTES + 48 + 32,
+constexpr uint32_t VALUE_BYTES = format::MAX_TILE_ELEMENTS * ELEMENT_BYTES + 48 + RAW_BYTES_BEHIND,
                    SYMBOL_BYTES = format::MAX_TILE_ELEMENTS + 32, WARP_BYTES = VALUE_BYTES + SYMBOL_BYTES;
 
 // Reads the bitmap of a tile, each of whose bits is the exclusive or with that of a neighbor, to a flag for each

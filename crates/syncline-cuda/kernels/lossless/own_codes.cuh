@@ -9,8 +9,8 @@
 // Consecutive codes of a lane, and of a warp.
 constexpr uint32_t OWN = 16 / ELEMENT_BYTES, ALL_OWN = OWN * WARP;
 constexpr uint32_t MOST_BINS = 256;
-// Words that a lane may read behind the raw bits of a tile.
-constexpr uint32_t RAW_WORDS_BEHIND = 5;
+// Bytes that there must be behind the raw bits of a tile: a lane reads up to five words.
+constexpr uint32_t RAW_BYTES_BEHIND = 32;
 
 // The smallest code of a bin; raw bits and the shift times 2^8.
 struct __align__(2 * (ELEMENT_BYTES < 2 ? 2 : ELEMENT_BYTES)) BinEntry {
@@ -65,7 +65,7 @@ __device__ inline const uint8_t *stage(const uint8_t *from, uint32_t bytes, uint
 struct RawWindow {
     uint32_t words[4];
 
-    // Loads the bits from bit `at` on of `count` words, which have RAW_WORDS_BEHIND words behind them.
+    // Loads the bits from bit `at` on of `count` words, which have RAW_BYTES_BEHIND bytes behind them.
     __device__ inline void load(const uint32_t *raw, uint32_t count, uint32_t at) {
         const uint32_t *from = raw + min_of(at / 32, count);
 #pragma unroll

@@ -14,6 +14,7 @@ use super::record_headers::{RecordHeaderParser, Records};
 use super::structs::RecordHeader;
 use super::tiles::Tiles;
 use crate::container::hash::{self, ExcludedRange, Hasher};
+use crate::container::parse::{PROBLEM_HASH, problem_text};
 use crate::device::{Arena, Device, Pinned, SideStream, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
@@ -250,7 +251,7 @@ impl LosslessDecompressor {
         let statuses = fetch(stream, &self.statuses, "reading statuses")?;
         let differ = fetch(stream, &self.hashes_differ, "reading statuses")?;
         let text = |(&status, &differs): (&u32, &u32)| match status {
-            _ if differs != 0 => Some("its checksum does not match; other chunks may still be readable"),
+            _ if differs != 0 => problem_text(PROBLEM_HASH),
             0 => None,
             s if s & STATUS_PLANES != 0 => Some("a Huffman stream of its tokens is damaged"),
             s if s & STATUS_STREAMS != 0 => Some("a Huffman stream of its numbers is damaged"),
